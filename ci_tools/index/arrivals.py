@@ -45,9 +45,8 @@ def add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, ni
     if unit.edition.channel is Channel.NIGHTLY:
         return whole._replace(files=_drop_old_nightlies(whole.files, nightlies))
     older = {key: file for key, file in whole.files.items() if 0 < file.candidate < (unit.edition.candidate or 0)}
-    replaced = {
-        key for key, file in older.items() if parse_version(public_version(file.name)) == parse_version(unit.version)
-    }
+    wanted = parse_version(unit.version)
+    replaced = {key for key, file in older.items() if parse_version(public_version(file.name)) == wanted}
     return whole._replace(files={key: file for key, file in whole.files.items() if key not in replaced})
 
 

@@ -24,7 +24,7 @@ from ci_tools.index.finder import data_path, front_page, project_data, read_newe
 from ci_tools.index.foreign.entries import join, removed_files, store_metadata, unknown_files
 from ci_tools.index.foreign.files import METADATA_SUFFIX, complete, resolve
 from ci_tools.index.foreign.listings import merge_listings
-from ci_tools.index.foreign.pages import add_projects, parse_project_page
+from ci_tools.index.foreign.pages import add_projects, read_links
 from ci_tools.index.foreign.strangers import Stranger, lists_more, stranger_in
 from ci_tools.index.ledger import contention_error
 from ci_tools.index.manifest import GENERIC
@@ -261,14 +261,11 @@ class PageWriter:
         completed = {file.key: self._complete(ledger.root, file, folders) for file in unknown_files(manifest, found)}
         new = [one.file for one in completed.values() if one.file]
         links = [*found.links, *(one.link for one in completed.values() if one.link)]
-        places = {
-            stranger.key.removeprefix(ledger.root).rpartition("/")[0].rpartition("/")[0] for stranger in strangers
-        }
+        keys = (stranger.key.removeprefix(ledger.root) for stranger in strangers)
+        places = {key.rpartition("/")[0].rpartition("/")[0] for key in keys}
         gone = removed_files(manifest, found, places, partial(self._is_there, ledger.root))
-        known_folders = directory.folders | directory.filling
-        _, after = ledger.change_manifest(
-            manifest.project, lambda now: join(now, found, new, links, gone, known_folders)
-        )
+        own = directory.folders | directory.filling
+        _, after = ledger.change_manifest(manifest.project, lambda now: join(now, found, new, links, gone, own))
         self.taken |= {(stranger.key, stranger.found.tag) for stranger in strangers}
         if new:
             what = f"took in {count(len(new), 'file')} that another tool lists, such as {new[0].name}"
@@ -289,7 +286,7 @@ class PageWriter:
         for key, data, _ in strangers:
             place = key.removeprefix(ledger.root)
             folder = place.rpartition("/")[0].rpartition("/")[0]
-            links = self._links(data, place)
+            links = read_links(data, place)
             there = [link._replace(at=self._resolve_link(ledger.root, link.at, base, known)) for link in links]
             pages.setdefault(folder, []).extend(there)
         return merge_listings(project, pages, directory.folders | directory.filling)
@@ -298,12 +295,6 @@ class PageWriter:
         """Return the target of a link; the store is asked only about unknown keys."""
         place = resolve(at, base, known.__contains__)
         return resolve(at, base, partial(self._is_there, root)) if place == at and at.startswith("/") else place
-
-    def _links(self, data: bytes, place: str) -> tuple[Listed, ...]:
-        try:
-            return parse_project_page(data, place)
-        except ValueError:  # installers cannot read it either
-            return ()
 
     def _is_there(self, root: str, key: str) -> bool:
         return self.store.find(f"{root}{key}") is not None

@@ -249,9 +249,8 @@ def _problems(
 
 def _complaints(receipt: Receipt) -> Iterator[str]:
     yield from (finding.message for finding in receipt.findings if finding.level is Level.ERROR)
-    yield from (
-        f"{trial.what}: {trial.detail} ({place.where})" for place in receipt.validated for trial in place.failures
-    )
+    failed = ((trial, place.where) for place in receipt.validated for trial in place.failures)
+    yield from (f"{trial.what}: {trial.detail} ({where})" for trial, where in failed)
 
 
 def _unit(

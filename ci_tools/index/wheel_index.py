@@ -110,8 +110,8 @@ class WheelIndex:
         problems = list(find_problems(project, (*unit.items, *unit.variants)))
         manifest = ledger.manifest(project)
         arrivals = [] if problems else self._arrivals(unit, manifest)
+        after = manifest if problems else add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
         if not problems:
-            after = add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
             refuse_others(self.writer, ledger, self.settings.root, after)
         there = foresee_others(self.writer, ledger, manifest) if arrivals else manifest
         problems += (
@@ -121,8 +121,8 @@ class WheelIndex:
             hint = "a published file never changes: raise the version, or use --replace for an index of your own"
             page = "how-to/install-from-the-index.md#changing-what-is-published"
             raise RejectedInput(problems, hint=hint if arrivals else "", page=page)
-        self._refuse_late(add_arrivals(manifest, arrivals, unit, self.settings.nightlies), arrivals)
-        return tuple(self._changes(unit, manifest, arrivals))
+        self._refuse_late(after, arrivals)
+        return tuple(self._changes(unit, manifest, after, arrivals))
 
     def holds(self, unit: Unit) -> frozenset[str]:
         """Return the files that the index lists of the unit's version."""
@@ -165,10 +165,11 @@ class WheelIndex:
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
             ledger.forget(project, {key for file in after.files.values() for key in keys_of(file)})
-        entries = (one for name, arrival in self.laid.items() for one in after.called(name) if _is_of(one, arrival))
+        laid = ((one, arrival) for name, arrival in self.laid.items() for one in after.called(name))
         return tuple(
             Published(entry.name, self._url(root, entry), new=entry not in before.called(entry.name))
-            for entry in entries
+            for entry, arrival in laid
+            if entry.sha256 == arrival.entry.sha256
         )
 
     def _offers(self, unit: Unit) -> tuple[Offer, ...]:
@@ -233,13 +234,14 @@ class WheelIndex:
         hashes = f"sha256 {old.sha256[:12]}…, new {new.sha256[:12]}…"
         return Problem("", f"{new.name} is in {self.address} already with other bytes ({hashes})")
 
-    def _changes(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> Iterator[Change]:
+    def _changes(
+        self, unit: Unit, manifest: Manifest, after: Manifest, arrivals: Sequence[Arrival]
+    ) -> Iterator[Change]:
         root = folder_of(unit.edition)
         for entry, _, _ in arrivals:
             old = next((old for old in manifest.called(entry.name) if old.meets(entry)), None)
             what = "add" if old is None else "keep" if old.sha256 == entry.sha256 else "replace"
             yield Change(what, self._url(root, entry), f"{entry.size:,} bytes, sha256 {entry.sha256}")
-        after = add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
         for name in sorted(_names(manifest) - _names(after)):
             why = "of an earlier candidate" if unit.edition.candidate else f"over {self.settings.nightlies} nightlies"
             yield Change("remove", self._url(root, manifest.called(name)[0]), why)
@@ -354,10 +356,6 @@ class WheelIndex:
 
 def _names(manifest: Manifest) -> set[str]:
     return {file.name for file in manifest.files.values()}
-
-
-def _is_of(entry: IndexedFile, arrival: Arrival) -> bool:
-    return entry.sha256 == arrival.entry.sha256
 
 
 def keys_of(file: IndexedFile) -> set[str]:

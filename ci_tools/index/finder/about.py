@@ -39,11 +39,8 @@ def read_about(metadata: bytes) -> About:
     said = metadata.decode(errors="replace")
     message = read_headers("" if explain_headers(said) else said, "METADATA")
     found: dict[str, str] = {}
-    urls = [
-        *_texts(message.get_all("Project-URL")),
-        *(f"homepage, {url}" for url in _texts(message.get_all("Home-page"))),
-    ]
-    for text in urls:
+    old = (f"homepage, {url}" for url in _texts(message.get_all("Home-page")))  # deprecated by PEP 753
+    for text in (*_texts(message.get_all("Project-URL")), *old):
         label, _, address = (part.strip() for part in text.partition(","))
         plain = re.sub(r"[^a-z0-9]", "", label.lower())
         name = next((name for name, others in LABELS.items() if plain in others), "")

@@ -50,9 +50,8 @@ def combinations(file: File, torches: Iterable[str], pythons: Iterable[Python]) 
     known = sorted({*pythons, *named})
     machines = dict.fromkeys(machine for tag in sorted(tags, key=str) for machine in name_machine(tag.platform))
     served = [python for python in known if any(_serves(tag, python) for tag in tags)]
-    for (os, machine), accelerator, torch, python in itertools.product(
-        machines, accelerators or [""], own or [""], served
-    ):
+    every = itertools.product(machines, accelerators or [""], own or [""], served)
+    for (os, machine), accelerator, torch, python in every:
         yield Combination(os, machine, accelerator, torch, str(python))
 
 

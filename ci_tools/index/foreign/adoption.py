@@ -22,7 +22,7 @@ from ci_tools.index.foreign.entries import join, removed_files, store_metadata, 
 from ci_tools.index.foreign.files import METADATA_SUFFIX, complete, explain_link, resolve
 from ci_tools.index.foreign.layout import Layout, Left, find_layout, is_list_of_files, is_page
 from ci_tools.index.foreign.listings import ForeignLinks, merge_listings
-from ci_tools.index.foreign.pages import Listed, links_elsewhere, parse_project_page
+from ci_tools.index.foreign.pages import Listed, links_elsewhere, read_links
 from ci_tools.index.foreign.replay import replay
 from ci_tools.index.foreign.strangers import Stranger, stranger_in
 from ci_tools.index.ledger import OWN, Ledger
@@ -261,7 +261,8 @@ def _read(index: WheelIndex, layout: Layout, project: NormalizedName) -> _OnPage
         pages[folder] = files
         for stranger in _strangers(index, filter(is_page, keys)):
             there = layout.entries.__contains__
-            links = tuple(link._replace(at=resolve(link.at, base, there)) for link in _links(stranger))
+            found_on = read_links(stranger.data, stranger.key)
+            links = tuple(link._replace(at=resolve(link.at, base, there)) for link in found_on)
             pages[folder] += links
             # Installers use the canonical name: a page in a folder with another spelling does not conflict with ours.
             if stranger.key.split("/")[-2] == project:
@@ -270,13 +271,6 @@ def _read(index: WheelIndex, layout: Layout, project: NormalizedName) -> _OnPage
     found, folders = merge_listings(project, pages, pages.keys()), [folder for folder, _ in views]
     gone = partial(removed_files, found=found, folders=folders, is_there=layout.entries.__contains__)
     return _OnPages(found, tuple(strangers), gone, tuple(views))
-
-
-def _links(stranger: Stranger) -> tuple[Listed, ...]:
-    try:
-        return parse_project_page(stranger.data, stranger.key)
-    except ValueError:  # installers cannot read it either
-        return ()
 
 
 def _describe_adoption(

@@ -20,14 +20,11 @@ _Entry = TypeVar("_Entry", IndexedFile, Link)
 
 def store_metadata(store: Store, key: str, completed: Completed) -> Completed:
     """Write the METADATA of a file beside it; if others have written different METADATA there, do not offer it."""
-    if (
-        completed.file
-        and completed.metadata
-        and not store.put(key, content_of_bytes(completed.metadata), instead_of=None)
-    ):
+    file, metadata = completed.file, completed.metadata
+    if file and metadata and not store.put(key, content_of_bytes(metadata), instead_of=None):
         read = store.read(key)
-        if read is None or read[0] != completed.metadata:
-            return completed._replace(file=completed.file._replace(metadata_sha256=""))
+        if read is None or read[0] != metadata:
+            return completed._replace(file=file._replace(metadata_sha256=""))
     return completed
 
 

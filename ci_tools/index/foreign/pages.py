@@ -73,6 +73,14 @@ def parse_project_page(page: bytes, key: str) -> tuple[Listed, ...]:
     return tuple(one for one in found if one and one.name)
 
 
+def read_links(page: bytes, key: str) -> tuple[Listed, ...]:
+    """Return the links on the project page at `key`; none for a page that installers cannot read either."""
+    try:
+        return parse_project_page(page, key)
+    except ValueError:
+        return ()
+
+
 def projects_on(page: bytes, key: str) -> tuple[str, ...]:
     """Return the canonical names of the projects on the front page at `key`; raise ValueError if it is not a page."""
     if key.endswith(INDEX_JSON):
@@ -313,10 +321,10 @@ def _name(place: str) -> str:
 def _parse_entry(entry: Mapping[str, Any], key: str) -> Listed | None:
     """Read one file of a PEP 691 document; None if it has no name or address, as installers skip it."""
     name, address = entry.get("filename"), entry.get("url")
-    place = (
-        _place(_join_address(f"{HERE}{quote(key)}", address).partition("#")[0]) if isinstance(address, str) else None
-    )
-    if not isinstance(name, str) or place is None:
+    if not isinstance(name, str) or not isinstance(address, str):
+        return None
+    place = _place(_join_address(f"{HERE}{quote(key)}", address).partition("#")[0])
+    if place is None:
         return None
     metadata = entry.get("core-metadata", entry.get("dist-info-metadata"))
     told = ["true"] if metadata is True else [f"{kind}={value}" for kind, value in _table(metadata).items()]

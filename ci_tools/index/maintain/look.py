@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
+from ci_tools.index.directory import folders_of
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.ledger import RESTORE, Damaged, Ledger
@@ -134,9 +135,8 @@ def _manifest(ledger: Ledger, project: NormalizedName) -> Manifest | IndexFlaw:
 
 def _complete_directory(known: Directory, manifests: Iterable[Manifest]) -> Directory:
     """Return a directory with every folder that a manifest names or a publisher began, all active."""
-    files = (file for manifest in manifests for file in manifest.files.values())
-    needed = {folder for file in files for folder in file.folders if folder}
-    return known._replace(folders=known.folders | known.filling | needed, filling=frozenset())
+    folders = known.folders.union(known.filling, *map(folders_of, manifests))
+    return known._replace(folders=folders, filling=frozenset())
 
 
 # ---------------------------------------------------------------- files that no manifest names

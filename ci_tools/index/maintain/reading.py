@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.index.directory import Root
 from ci_tools.index.foreign.files import METADATA_SUFFIX
+from ci_tools.index.foreign.layout import is_page
 from ci_tools.index.foreign.pages import projects_on
 from ci_tools.index.foreign.strangers import Stranger, lists_files
 from ci_tools.index.maintain.flaws import (
@@ -134,11 +135,6 @@ class PagesLook(NamedTuple):
 
     flaws: tuple[IndexFlaw, ...]
     generation: int
-
-
-def is_page(key: str) -> bool:
-    """Return whether a key is a page's, which ends in a seal if we wrote it."""
-    return not key or key.endswith("/") or key.rpartition("/")[2] in {"index.html", "index.json"}
 
 
 def page_flaws(index: WheelIndex, pages: Iterable[Page]) -> PagesLook:

@@ -204,10 +204,8 @@ def _offers(index: WheelIndex, manifest: Manifest) -> dict[str, str]:
     """Return the stored offers of each version; they name files, and a file's name has its version."""
     ledger = Ledger(index.store, "")
     found: dict[str, str] = {}
-    for entry in sorted(
-        index.store.entries(ledger.offers_key(manifest.project, "").removesuffix(".json")),
-        key=lambda entry: entry.modified,
-    ):
+    entries = index.store.entries(ledger.offers_key(manifest.project, "").removesuffix(".json"))
+    for entry in sorted(entries, key=lambda entry: entry.modified):  # of two, the newest counts
         sha256 = entry.key.rpartition("/")[2].removesuffix(".json")
         names = {offer.file for offer in ledger.offers(manifest.project, sha256)} & manifest.files.keys()
         versions = {project_and_version(name)[1].public for name in names}
@@ -244,9 +242,8 @@ def directory_from_pages(index: WheelIndex) -> Directory:
     If a front page is not ours, the root is not only ours: pages of others are never overwritten.
     """
     store = index.store
-    fronts = {
-        folder: _front_pages(store, folder) for folder in sorted({ROOT, *filter(FOLDER.fullmatch, store.folders())})
-    }
+    there = sorted({ROOT, *filter(FOLDER.fullmatch, store.folders())})
+    fronts = {folder: _front_pages(store, folder) for folder in there}
     projects = Ledger(store, "").projects() | _sealed_projects(store, fronts.values())
     folders = {
         folder
@@ -255,11 +252,8 @@ def directory_from_pages(index: WheelIndex) -> Directory:
         if any(map(is_sealed, pages.values())) or any(_has_page(store, folder, project) for project in projects)
     }
     kept = {key: page for folder in {ROOT, *folders} for key, page in fronts[folder].items()}
-    return Directory(
-        projects=projects,
-        folders=frozenset({GENERIC, *folders}),
-        root=_owner_of_fronts(kept, projects),
-    )
+    root = _owner_of_fronts(kept, projects)
+    return Directory(projects=projects, folders=frozenset({GENERIC, *folders}), root=root)
 
 
 def _owner_of_fronts(fronts: Mapping[str, bytes], projects: AbstractSet[str]) -> Root:

@@ -66,9 +66,8 @@ def explain_refusal(where: str, error: ClientError) -> InputError | MachineError
     if code == "NoSuchBucket":
         return InputError(f"{where}: there is no such bucket")
     if code == "RequestTimeTooSkewed":
-        return MachineError(
-            f"{where}: this machine's clock is wrong: {said}", hint="set it and run the same command again"
-        )
+        hint = "set it and run the same command again"
+        return MachineError(f"{where}: this machine's clock is wrong: {said}", hint=hint)
     return MachineError(f"{where}: {code}: {said}", hint=HINT)
 
 
