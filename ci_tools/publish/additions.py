@@ -21,7 +21,7 @@ from ci_tools.publish import transaction
 from ci_tools.verify.audit import RULES, audit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from packaging.version import Version
@@ -78,7 +78,7 @@ def preview(
 
 
 def _journals(targets: Sequence[WheelIndex], unit: Unit, outside: Outside) -> Path:
-    what = f"{targets[0].address} {unit.project}=={unit.version}"
+    what = f"{targets[0].address} {unit.project}=={unit.version}"  # mirrors follow the first
     return outside.cache / "additions" / hashlib.sha256(what.encode()).hexdigest()
 
 
@@ -112,9 +112,8 @@ def _problems(path: Path, addition: Addition) -> Iterator[Problem]:
     folder = _folder(version, addition)
     if not FOLDER.fullmatch(folder) or folder == VARIANTS:
         what = "--folder says" if addition.folder else f"the version {version} seems to say"
-        yield Problem(
-            "", f"{path.name}: {what} {folder}, expected --folder with an accelerator such as cu130 or rocm7.1"
-        )
+        expected = "expected --folder with an accelerator such as cu130 or rocm7.1"
+        yield Problem("", f"{path.name}: {what} {folder}, {expected}")
     if addition.also and not folder:
         yield Problem("", f"--also: every folder lists {path.name}, expected --folder with the one that it is for")
 
@@ -127,7 +126,7 @@ def _folder(version: Version, addition: Addition) -> str:
 
 def _item(path: Path, version: Version, addition: Addition) -> Item:
     folder = _folder(version, addition)
-    kind = "pure" if path.name.endswith("-none-any.whl") else "native"
+    kind = "pure" if path.name.endswith("-none-any.whl") else "native"  # PEP 425: any ABI, any platform
     made = JobEntry("", kind, accelerator=folder) if path.suffix == ".whl" else None  # in no plan: little is known
     return Item(path, sha256_of(path), path.stat().st_size, made, folder, addition.also, origin=ADDED)
 
@@ -137,7 +136,9 @@ def _item(path: Path, version: Version, addition: Addition) -> Item:
 
 def _audit(addition: Addition, outside: Outside) -> tuple[Finding, ...]:
     """Audit every file; raise Rejected if one is bad, InputError if `despite` names an unknown rule."""
-    _refuse_no_rule(addition.despite)
+    known = (*RULES, READABLE)
+    for name in sorted(addition.despite.difference(known)):
+        raise InputError(f'--despite: the audit has no rule "{name}", {nearest(name, known)}')
     found: list[Finding] = []
     for path in addition.files:
         with outside.reporter.step(f"audit {path.name}"):
@@ -148,13 +149,6 @@ def _audit(addition: Addition, outside: Outside) -> tuple[Finding, ...]:
         rules = " ".join(f"--despite {rule}" for rule in dict.fromkeys(one.rule for one in bad))
         raise Rejected("\n".join(lines), hint=f"nothing was added; {rules} adds it as it is")
     return tuple(found)
-
-
-def _refuse_no_rule(names: Iterable[str]) -> None:
-    known = (*RULES, READABLE)
-    for name in sorted(names):
-        if name not in known:
-            raise InputError(f'--despite: the audit has no rule "{name}", {nearest(name, known)}')
 
 
 def _audit_file(path: Path, outside: Outside) -> Sequence[Finding]:

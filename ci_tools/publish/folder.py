@@ -51,7 +51,7 @@ def read(path: Path, only: str = "") -> Finished:
         raise InputError(msg, hint="`fatwheel plan --out`, `fatwheel build` and `fatwheel release` write one")
     folder = path if path.is_dir() else None
     data = plan_file.read(path / plan_file.PLAN if folder else path)
-    built = {file.name for file in folder.iterdir()} if folder else set[str]()
+    built = {file.name for file in folder.iterdir()} if folder else set[str]()  # of a platform that was built here
     whole = plan_reader.plan_of(data, str(path))
     plan = _part(whole, only, built)
     if folder is None:
@@ -61,7 +61,7 @@ def read(path: Path, only: str = "") -> Finished:
     return Finished(
         plan,
         {name: receipt for name, receipt in found.items() if receipt},
-        frozenset(name for name, receipt in found.items() if receipt is None),
+        frozenset(name for name, receipt in found.items() if receipt is None),  # changed since, or never had one
         tuple(one for one in _withheld(release_plan.release_of(whole, str(path)), found) if only in {"", one.name}),
     )
 

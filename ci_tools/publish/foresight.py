@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
     from ci_tools.publish.targets import Target
 
-IN_DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
+IN_DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")  # installed as if they were beside it (PEP 427)
 NOT_INSTALLED = re.compile(r"^[^/]+\.(?:dist-info|data)/")
 NOTHING_COMPILED = "nothing was compiled yet"
 
@@ -69,7 +69,7 @@ def _ask_target(core: Unit, target: Target, say: Callable[[str], None]) -> Fatwh
     """Return a target's refusal; a damaged file of an index's own state blocks every release."""
     try:
         target.foresee(core)
-    except Damaged:
+    except Damaged:  # before MachineError, whose kind it is
         raise
     except MachineError as error:
         say(f"{target.address} could not be checked for {core.project} {core.version}: {error.message}")
@@ -122,7 +122,7 @@ def say_shared(unit: Unit, targets: Iterable[Target], say: Callable[[str], None]
             with suppress(InvalidWheelFilename):
                 project, version = parse_wheel_filename(path.name)[:2]
                 newest[project] = max(newest.get(project, (version, path)), (version, path))
-        newest.pop(canonicalize_name(unit.project), None)
+        newest.pop(canonicalize_name(unit.project), None)  # an upgrade replaces its own files
         for other, (_, path) in newest.items():
             if shared := sorted(_list_installed(path) & owned.keys()):
                 both = f"{owned[shared[0]]} and {path.name} of {other} both install {', '.join(shared[:4])}"

@@ -53,9 +53,9 @@ def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) ->
     for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
         receipt = receipts.load(path)
         if path.name not in jobs:
-            near = nearest(path.name, jobs) if len(problems) < MAX_SHOWN else ""
+            near = nearest(path.name, jobs) if len(problems) < MAX_SHOWN else ""  # for those that are shown: it is slow
             problems.append(Problem(str(path), f"the plan has no such file, {near}"))
-        elif path.is_symlink() or receipt is None:
+        elif path.is_symlink() or receipt is None:  # a link may lead to a file of this machine
             problems.append(Problem(str(path), "it has no receipt of its present bytes"))
         elif (receipt.job, receipt.source) != (jobs[path.name], plan.pins.source_sha256):
             problems.append(Problem(str(path), "it is of another job, or of another source than the plan's"))

@@ -27,7 +27,7 @@ FEW = 3  # names in one sentence
 MAX_LINES = 40  # of the tables of builds and of trials
 REST = "\nAnd {count:,} more: every file is among the assets below, and its sha256 in their `fatwheel-*.json`.\n"
 UNATTESTED = "The files are not attested: nothing that GitHub signed says which run made them."
-FENCE = "`" * 3
+FENCE = "`" * 3  # of a block of code
 
 
 def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", most: int = MAX_CHARACTERS) -> str:
@@ -40,7 +40,7 @@ def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", m
     head = "\n".join([*added, *_installing(unit, index_addresses, links), "### Files", "", *HEAD, ""])
     sums = (f"\n<details><summary>sha256</summary>\n\n{FENCE}\n", f"{FENCE}\n\n</details>\n")
     tail = "\n".join(["", *_aliases(unit), *_trials(unit), *_building(unit), *_origin(unit)])
-    items = sorted(unit.items, key=lambda item: (item.made is None, item.name))
+    items = sorted(unit.items, key=lambda item: (item.made is None, item.name))  # the sdist last
     lines = [(_row(item), f"{item.sha256}  {markdown.one_line(item.name).replace('`', ' ')}\n") for item in items]
     room = most - len(head) - len("".join(sums)) - len(tail) - len(REST) - len(str(len(items)))
     shown = _fitting(lines, room)
@@ -53,7 +53,7 @@ def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", m
 def _fitting(lines: Sequence[tuple[str, str]], room: int) -> Sequence[tuple[str, str]]:
     """Return the first lines that fit into `room` characters."""
     ends = accumulate(len(row) + len(sha256) for row, sha256 in lines)
-    return lines[: sum(end <= room for end in ends)]
+    return lines[: sum(end <= room for end in ends)]  # ends grow, so this counts the first ones
 
 
 def _installing(unit: Unit, index_addresses: Sequence[str], links: str) -> list[str]:
@@ -63,16 +63,15 @@ def _installing(unit: Unit, index_addresses: Sequence[str], links: str) -> list[
         commands += [f'pip install "{unit.project}=={one}" --find-links {links}' for one in _versions(unit)]
     if not commands:
         return []
-    lines = (markdown.one_line(command).replace("`", "%60") for command in commands)
+    lines = (markdown.one_line(command).replace("`", "%60") for command in commands)  # it would end the block
     return ["### Install", "", f"{FENCE}sh", *lines, FENCE, ""]
 
 
 def _versions(unit: Unit) -> list[str]:
     """Return the versions to choose from: each local version, since pip prefers any of them to none."""
     wheels = (item.name for item in unit.items if item.made)
-    return sorted({name.split("-")[1] for name in wheels if "+" in name.partition("-")[2].partition("-")[0]}) or [
-        unit.version
-    ]
+    versions = {name.split("-")[1] for name in wheels}
+    return sorted(version for version in versions if "+" in version) or [unit.version]
 
 
 def _row(item: Item) -> str:
@@ -101,7 +100,7 @@ def _pythons(item: Item) -> str:
     if not item.made:
         return ""
     tags = item.name.removesuffix(".whl").rsplit("-", 3)[1:3]
-    newer = "abi3" in tags or tags[:1] == ["py3"]
+    newer = "abi3" in tags or tags[:1] == ["py3"]  # PEP 384's ABI is that of every later Python
     return f"{item.made.python}{'+' if newer and item.made.python else ''}"
 
 
@@ -123,7 +122,8 @@ def _trials(unit: Unit) -> list[str]:
     if not found:
         return []
     whole = sum(map(len, found.values()))
-    lines = [f"- {markdown.text(_sentence(words))}: {_counted(names, whole)}" for words, names in sorted(found.items())]
+    told = ((f"{words[:1].upper()}{words[1:]}", names) for words, names in sorted(found.items()))
+    lines = [f"- {markdown.text(sentence)}: {_counted(names, whole)}" for sentence, names in told]
     return ["### Trials", "", *_first(lines, "- {}"), ""]
 
 
@@ -133,19 +133,12 @@ def _first(lines: list[str], form: str) -> list[str]:
     return [*lines[:MAX_LINES], *more]
 
 
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}"
-
-
 def _counted(names: Sequence[str], whole: int) -> str:
     """Return the names of a few wheels, or the number of many out of the whole."""
     if len(names) > FEW:
-        return f"{'all ' if len(names) == whole else ''}{len(names)} wheels for GPUs{_of(len(names), whole)}"
+        number = len(names)
+        return f"all {number} wheels for GPUs" if number == whole else f"{number} wheels for GPUs of {whole}"
     return ", ".join(map(markdown.code, names))
-
-
-def _of(part: int, whole: int) -> str:
-    return "" if part == whole else f" of {whole}"
 
 
 class _Same(NamedTuple):
@@ -189,7 +182,7 @@ def _built_row(same: _Same, items: Sequence[Item]) -> str:
 
 def _as_numbers(text: str) -> list[tuple[bool, int, str]]:
     """Return a sort key for a text with versions: 3.9 comes before 3.10."""
-    parts = re.split(r"([0-9]{1,9})", text)
+    parts = re.split(r"([0-9]{1,9})", text)  # no more digits than int() takes quickly
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 

@@ -83,7 +83,7 @@ def _refuse_unready(source: WheelIndex, files: Mapping[str, IndexedFile], links:
     if away:
         msg = f"{away[0]} is not in {source.address}, expected every file of the release there"
         raise InputError(msg, hint="`fatwheel index verify` says of each file what is wrong with it")
-    newest = max(file.candidate for file in files.values())
+    newest = max(file.candidate for file in files.values())  # 0 for those of a stable release
     older = {name: file.candidate for name, file in files.items() if file.candidate != newest}
     if older:
         name = min(older)

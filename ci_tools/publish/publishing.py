@@ -10,9 +10,9 @@ from ci_tools.catalog.targets import is_local, kind_of, split_places
 from ci_tools.errors import InputError
 from ci_tools.formats import receipts
 from ci_tools.formats.relabel import write_plain
-from ci_tools.index import variants
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.units import Alias, Change, Item, Unit, Withheld, units_of
+from ci_tools.index.variants import variants_of
 from ci_tools.install.fatwheel_backend import LABEL
 from ci_tools.machine.storage import fill_once, hold_lock, refuse_change, sha256_of
 from ci_tools.model.request import STABLE, UNTAGGED, Edition, Route
@@ -50,6 +50,10 @@ class Destination(NamedTuple):
     replace: bool = False  # overwrite published files whose contents differ (own index only)
     uploader: str = UPLOADERS[0]  # for PyPI and similar indexes
 
+    def list_distant(self) -> list[str]:
+        """Return the places that are no folders."""
+        return [place for address in self.addresses for place in split_places(address) if not is_local(place)]
+
 
 class PublishedUnits(NamedTuple):
     """The published files, and the units that are withheld because they are incomplete."""
@@ -65,7 +69,7 @@ def publish(folder: Path, to: Destination, outside: Outside) -> PublishedUnits:
     or different from its receipt; or if a target cannot accept it.
     """
     units, left, targets = _open_folder(folder, to, outside, folder)
-    with hold_lock(folder / ".publishing", outside.reporter.say):
+    with hold_lock(folder / ".publishing", outside.reporter.say):  # two runs would write one journal
         shown = [
             one
             for unit in units
@@ -84,7 +88,7 @@ def preview(
 
 
 def _journals(folder: Path, unit: Unit) -> Path:
-    candidate = f"-rc{unit.edition.candidate}" if unit.edition.candidate else ""
+    candidate = f"-rc{unit.edition.candidate}" if unit.edition.candidate else ""  # each is published by itself
     return folder / "journals" / f"{unit.project}-{unit.version}{candidate}"
 
 
@@ -104,15 +108,18 @@ def _open_folder(
     plan = plan._replace(edition=folder_edition(plan.edition))
     files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
     found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
-    kept = tuple(made for made in plan.jobs if made.job not in to.without)
+    kept = tuple(made for made in plan.jobs if made.job not in to.without)  # else units would lack their files
     units, left = units_of(plan._replace(jobs=kept), found, to.only)
     targets = targets_at(to, outside)
     units = tuple(replace(unit, unattested=to.unattested) for unit in units)
-    kinds = [*filter(None, map(kind_of, to.addresses))]
+    kinds, say = [*filter(None, map(kind_of, to.addresses))], outside.reporter.say
     if plan.variants and any(kind.is_index for kind in kinds):
-        units = tuple(_build_variants(unit, extra / VARIANTS, outside) for unit in units)
+        units = tuple(
+            replace(unit, variants=variants_of(unit.items, extra / VARIANTS, catalog.load(unit.catalog), say))
+            for unit in units
+        )
     if plan.aliases and any(kind.takes_aliases for kind in kinds):
-        units = tuple(_write_aliases(unit, plan.aliases, extra / FOLDER, outside) for unit in units)
+        units = tuple(replace(one, aliases=aliases_of(one.items, plan.aliases, extra / FOLDER, say)) for one in units)
     if plan.route is Route.SMART:
         units = make_sdists_smart(units, targets, extra / SMART)
     return units, left, targets
@@ -122,7 +129,7 @@ def refuse_missing_tag(edition: Edition, what: str, to: Destination) -> None:
     """Raise InputError if others would see a commit that has no tag; a folder may have it for inspection."""
     if edition != UNTAGGED:
         return
-    distant = [place for address in to.addresses for place in split_places(address) if not is_local(place)]
+    distant = to.list_distant()
     if distant or to.released:
         taker = distant[0] if distant else "a workflow"
         msg = f"this is {what} of a commit without its tag, and {taker} does not accept it"
@@ -134,26 +141,13 @@ def folder_edition(edition: Edition) -> Edition:
     return STABLE if edition == UNTAGGED else edition
 
 
-def _build_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
-    """Return a unit with wheel variants of its CUDA wheels, building the missing ones."""
-    found = variants.variants_of(unit.items, extra, catalog.load(unit.catalog), outside.reporter.say)
-    return replace(unit, variants=found)
-
-
-def _write_aliases(unit: Unit, names: Mapping[str, str], extra: Path, outside: Outside) -> Unit:
-    """Return a unit with its CUDA wheels under their second names, writing the missing ones."""
-    return replace(unit, aliases=aliases_of(unit.items, names, extra, outside.reporter.say))
-
-
 def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
     """Return the targets of a destination; raise InputError if it has none, or one that cannot accept the release."""
     if not to.addresses:
         msg = "no target is named, neither with --to nor in the config under `publish: targets`"
         raise InputError(msg, hint="--to dir:PATH makes a folder a package index")
     refuse_wrong(to.addresses, distant=False)
-    places = (place for address in to.addresses for place in split_places(address))
-    distant = [place for place in places if not is_local(place)]
-    if to.without and distant:
+    if to.without and (distant := to.list_distant()):
         more = f" and {len(to.without) - MAX_NAMED} more jobs" if len(to.without) > MAX_NAMED else ""
         named = f"{', '.join(sorted(to.without)[:MAX_NAMED])}{more}"
         msg = f"{distant[0]} cannot take a release without {named}, only a folder can"
@@ -181,7 +175,7 @@ def _aliases(item: Item, names: Mapping[str, str], folder: Path, say: Callable[[
     local = item.name.split("-")[1].partition("+")[2]
 
     def fill(empty: Path) -> None:
-        refuse_change(item.path, item.sha256)
+        refuse_change(item.path, item.sha256)  # the copy's hash is its own, so nobody checks it later
         write_plain(item.path, empty / item.name, {LABEL: local.encode()})
 
     path = fill_once(folder / item.sha256[:16], fill, say) / item.name

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.index.units import Withheld
-    from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Trial
     from ci_tools.publish.targets import Target
@@ -75,11 +74,11 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     Raises MachineError at the start if a job cannot be built on this machine, unless `here` allows building only the
     others; Rejected if a wheel is bad.
     """
-    started = time.monotonic()
+    started = time.monotonic()  # the wall clock may be set meanwhile
     left = list_left_over(planned, outside, here=here)
     without = frozenset(job.name for job, _ in left)
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
-    targets = _check_targets(planned.plan, to, outside)
+    targets = _check_targets(planned.plan, to, outside)  # before hours of compiling
     edition = folder_edition(planned.plan.edition)
     jobs = [job for job in planned.plan.jobs if job.name not in without]
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
@@ -141,7 +140,7 @@ def _try_files(
     with working_in(out, outside):
         wheels = [file.path for file in made if file.path.suffix == ".whl"]
         warn_left_out(planned, wheels, outside)
-        findings = audit_files([file.path for file in made], planned.plan, outside)
+        findings = audit_files([file.path for file in made], planned.plan, outside)  # the sdist too
         tell_findings(findings, outside)
         refuse_findings(findings)
         from_sdist = (try_sdist(planned, made, out, outside),) if planned.plan.sdist else ()
@@ -233,14 +232,12 @@ class _IndexInstallation(NamedTuple):
 def _find_installation(jobs: Sequence[Job], plan: Plan, to: Destination, outside: Outside) -> _IndexInstallation | None:
     """Return how to install from the first folder that is published to, or None if there is none."""
     folder = next((address for address in to.addresses if is_local(address)), None)
-    return _most_specific(jobs, plan, index_of(folder, outside)) if folder else None
-
-
-def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> _IndexInstallation:
-    """Return how to install a wheel that was built here: a native one if there is any."""
-    job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
+    if folder is None:
+        return None
+    # A native wheel if there is any: it says more than the pure one.
+    job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])  # the newest Python and torch
     version = f"{plan.project.version}{f'+{job.local}' if job.local else ''}"
-    url = index.url(folder_edition(plan.edition), job.folder or GENERIC)
+    url = index_of(folder, outside).url(folder_edition(plan.edition), job.folder or GENERIC)
     return _IndexInstallation(f"{plan.project.name}=={version}", url)
 
 
@@ -249,17 +246,15 @@ def _install_from_index(
 ) -> tuple[Trial, ...]:
     """Install from the index as a user would, unless an earlier run did so with the same bytes."""
     validator = validator_for(planned.plan.request.validate, own_python(made[-1].path.name), out, outside)
-    validator = replace(validator, source=planned.tree.root.resolve(), stock=settings.stock)
-    validator = replace(validator, project=planned.plan.project.name, own=own_imports(made[-1].path))
+    source, project, own = planned.tree.root.resolve(), planned.plan.project.name, own_imports(made[-1].path)
+    validator = replace(validator, source=source, stock=settings.stock, project=project, own=own)
     validator = lend_nightly(validator, made[-1].path, planned.plan.request.catalog)
     validator = lend_accelerated_torch(validator, made[-1].path)
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), *what]))
     record = out / "index"
-    kept = receipts.load_trials(record, key)
-    if kept:
-        outside.reporter.say(
-            f"keep the installation of {what.requirement} from the index: it passed with the same bytes"
-        )
+    if kept := receipts.load_trials(record, key):
+        which = f"the installation of {what.requirement} from the index"
+        outside.reporter.say(f"keep {which}: it passed with the same bytes")
         return kept
     with outside.reporter.step(f"install {what.requirement} from {what.url}") as step:
         trials = validator.install_from_index(*what)

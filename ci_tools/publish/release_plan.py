@@ -59,7 +59,7 @@ def read(path: Path) -> ReleasePlan:
 
 def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
     """Return the release of a plan; raise RejectedInput with every value that our plans cannot have."""
-    wrong = list(_misspelt(plan)) or list(_untrue(plan))
+    wrong = list(_misspelt(plan)) or list(_untrue(plan))  # of a misspelt text, nothing else is worth saying
     if wrong:
         problems = [Problem(where, f"plan.{key}: {what}") for key, what in wrong]
         raise RejectedInput(problems, hint=plan_reader.HINT)
@@ -96,7 +96,7 @@ def _misspelt(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the keys of texts that are not spelled as ours are, and what was found and expected."""
     for key, text, spelling in _texts(plan):
         if text is not None and not spelling.pattern.fullmatch(text):
-            shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+            shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"  # it may be as long as somebody likes
             yield key, f'found "{shown}", expected {spelling.expected}'
 
 

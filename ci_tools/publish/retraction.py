@@ -81,9 +81,8 @@ def retract(release: str, reason: str, addresses: Sequence[str], outside: Outsid
     if not reason.strip() or len(reason) > MAX_CHARACTERS:
         what = f"it has {len(reason):,} characters" if reason.strip() else "it is empty"
         msg = f"--reason: {what}, expected one sentence of at most {MAX_CHARACTERS} characters"
-        raise InputError(
-            msg, hint="pip prints it for those who pin this version: what is wrong, and what to use instead"
-        )
+        hint = "pip prints it for those who pin this version: what is wrong, and what to use instead"
+        raise InputError(msg, hint=hint)
     return _mark_targets(Mark(_release_of(release), reason), addresses, outside)
 
 
@@ -91,10 +90,9 @@ def _release_of(text: str) -> Selection:
     """Return the release that a user names; raise InputError for a part of one, which other targets do not know."""
     release = selection_of(text)
     if not release.is_whole:
-        msg = (
-            f'"{text}" is a part of a release, expected a whole one such as {release.project}=={release.version.public}'
-        )
-        raise InputError(msg, hint="`fatwheel index yank` marks a part of a release in an index")
+        expected = f"expected a whole one such as {release.project}=={release.version.public}"
+        hint = "`fatwheel index yank` marks a part of a release in an index"
+        raise InputError(f'"{text}" is a part of a release, {expected}', hint=hint)
     return release
 
 
@@ -104,10 +102,10 @@ def restore(release: str, addresses: Sequence[str], outside: Outside) -> tuple[T
 
 
 def _mark_targets(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[TargetRetraction, ...]:
-    targets = sorted(targets_of(addresses, outside), key=lambda target: target.order)
+    targets = sorted(targets_of(addresses, outside), key=lambda target: target.order)  # as they were published
     with outside.reporter.step(f"ask {len(targets)} targets about {mark.named}"):
         asked = accept(ask_each(targets, lambda target: _steps(mark, target, outside)))
-    if not any(steps for _, steps in asked):
+    if not any(steps for _, steps in asked):  # a typing error in the version looks so
         msg = f"none of {', '.join(target.address for target in targets)} has {mark.named}"
         raise InputError(msg, hint="--to names a target, an index down to its channel: s3://BUCKET/whl")
     outcomes: list[TargetRetraction] = []
@@ -174,7 +172,7 @@ def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator
                 marks.restore(place, mark.named)
                 return _describe_restored(there, mark)
             names = marks.retract(place, mark.named, mark.reason)
-            is_done = all(old.retracted and old.yanked == mark.reason for old in there)
+            is_done = all(old.retracted and old.yanked == mark.reason for old in there)  # read before the marks
             return f"{len(names)} files are yanked {'already' if is_done else 'now'}"
 
         yield RetractionStep(place.address, act)
@@ -196,7 +194,7 @@ def _steps_on_github(mark: Mark, target: GitHubTarget) -> Iterator[RetractionSte
     pages = f"fatwheel index pages {target.address} {mark.release.project} --out DIR"
     for found in recall.releases_of(target.hub, mark.release.project, mark.release.version):
 
-        def act(number: int = found.number) -> str:
+        def act(number: int = found.number) -> str:  # a default, as above
             if mark.reason is None:
                 is_new = recall.restore(target.hub, number)
                 return "its notes, title and flags are as they were" if is_new else "it is not marked"
@@ -220,9 +218,8 @@ def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[RetractionStep]:
     yanked = [reason for reason in files.values() if reason is not None]
     if files and len(yanked) == (0 if mark.reason is None else len(files)):
         said = f", with the reason: {yanked[0]}" if yanked and yanked[0] else ""
-        yield RetractionStep(
-            target.address, lambda: f"it is {'yanked' if yanked else 'not yanked'} there already{said}"
-        )
+        state = f"it is {'yanked' if yanked else 'not yanked'} there already{said}"
+        yield RetractionStep(target.address, lambda: state)
     elif files:
         done = "nothing: only its maintainers can do this, by hand"
         yield RetractionStep(target.address, lambda: done, _describe_manual_step(mark, target))

@@ -85,7 +85,7 @@ def say_failure(what: str, outside: Outside) -> Iterator[None]:
 
 def list_files(place: Store, project: str) -> list[PackFile]:
     """Return the files of a project at a place, the youngest first."""
-    entries = sorted(place.entries(f"{project}/"), key=lambda entry: entry.modified, reverse=True)
+    entries = sorted(place.entries(f"{project}/"), key=lambda entry: entry.modified, reverse=True)  # by time
     found = ((entry, FILE.fullmatch(entry.key)) for entry in entries)
     return [PackFile(entry.key, match["jobs"], entry.size) for entry, match in found if match]
 
@@ -93,11 +93,11 @@ def list_files(place: Store, project: str) -> list[PackFile]:
 def take_units(place: Store, project: str, jobs: str, outside: Outside) -> None:
     """Put into this machine's store what a place has of a project: of the same jobs first, then the youngest."""
     store, left = find_store(outside), TAKEN
-    for file in sorted(list_files(place, project), key=lambda file: file.jobs != jobs):
+    for file in sorted(list_files(place, project), key=lambda file: file.jobs != jobs):  # stable: the youngest first
         left -= file.size
         if left < 0:
             return
-        if store.has(f"{MARKS}/{file.key}"):
+        if store.has(f"{MARKS}/{file.key}"):  # taken by an earlier build of this machine
             continue
         with scratch() as folder:
             harmed = read_pack(_fetch(place, file.key, folder / "pack"), store)
@@ -150,7 +150,7 @@ def copy_units(project: str, source: Store, target: Store) -> int:
             continue
         with scratch() as folder:
             path = _fetch(source, file.key, folder / "pack")
-            if f"-{sha256_of(path)}.units" not in file.key:
+            if f"-{sha256_of(path)}.units" not in file.key:  # others will link what is in it
                 msg = f"{source.address}: {file.key} is damaged: its content is not that of its name"
                 raise MachineError(msg, hint="remove it: the next build writes another")
             own.append(_put(target, file.key.rpartition("-")[0], path))

@@ -57,15 +57,12 @@ def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: 
 
 
 def _make_smart(item: Item, unit: Unit, locked: Sequence[LockedWheel], folder: Path) -> Item:
-    if item.made or is_smart(item.path):
+    if item.made or is_smart(item.path):  # an earlier run has made it so
         return item
     path = folder / item.name
     with write_atomically(path) as sink:
-        make_smart(
-            item.path,
-            sink,
-            lambda system: write_lock(unit.project, unit.version, FileName(item.name), system, locked),
-        )
+        name = FileName(item.name)
+        make_smart(item.path, sink, lambda system: write_lock(unit.project, unit.version, name, system, locked))
     return item._replace(path=path, sha256=sha256_of(path), size=path.stat().st_size)
 
 
@@ -103,7 +100,7 @@ def estimate(made: JobEntry, files: Iterable[str], rate: SourceSeconds) -> Compi
 def _addresses(unit: Unit, item: Item, targets: Sequence[Target]) -> tuple[str, ...]:
     """Return the addresses of a file at the targets, none of this machine if it is published to another."""
     found = [one for target in targets if (one := target.locate(item, unit)) and is_secure(one)]
-    public = [address for address in found if not address.startswith("file:")]
+    public = [address for address in found if not address.startswith("file:")]  # no other machine has a file: address
     if not found or (not public and any(target.stages is False for target in targets)):
         msg = f"no target gives {item.name} an https address that users of the smart sdist can reach"
         hint = (

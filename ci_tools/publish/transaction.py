@@ -82,7 +82,7 @@ class Standing:
             answer = target.check(self.unit)
         except FatwheelError:
             return f"perhaps public in part at {target.address}"
-        files = [change.what for change in answer if change.what in {"add", "keep", "replace"}]
+        files = [change.what for change in answer if change.what in {"add", "keep", "replace"}]  # not pages
         there = f"{files.count('keep')} of {len(files)} files"
         return f"public in part at {target.address} ({there})" if "keep" in files else ""
 
@@ -116,7 +116,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
     """
     ordered = _sort_targets(targets)
     path = journals / f"{unit.name}.json"
-    _set_aside(path, reporter)
+    _set_aside(path, reporter)  # before anything that reads it
     _refuse_another(path, unit, ordered)
     begun = _begun(path, unit)
     standing = Standing(unit, ordered, begun.switched)
@@ -130,7 +130,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
                 target.stage(unit)
                 target.verify(unit)
                 step.result("verified")
-        refuse_private(unit, ordered, reporter.say)
+        refuse_private(unit, ordered, reporter.say)  # staged by now, so it can be asked for
         begun = begun._replace(targets=[target.address for target in ordered])
         return tuple(_switch_targets(standing, begun, path, reporter))
     except FatwheelError as error:
@@ -160,13 +160,13 @@ def _switch_targets(standing: Standing, journal: UnitJournal, path: Path, report
             new = sum(file.new for file in files)
             step.result(f"{new} new" if new else "already published")
         standing.public.add(target.address)
-        journal = journal._replace(switched=list(dict.fromkeys([*journal.switched, target.address])))
+        journal = journal._replace(switched=list(dict.fromkeys([*journal.switched, target.address])))  # each once
         _write(path, journal)
         yield Shown(target.address, files)
 
 
 def _sort_targets(targets: Iterable[Target]) -> list[Target]:
-    return sorted(targets, key=lambda target: target.order)
+    return sorted(targets, key=lambda target: target.order)  # PyPI last: it takes nothing back
 
 
 def _describe_unit(unit: Unit) -> str:

@@ -22,7 +22,7 @@ GIGABYTE = 10**9
 MISNAMED = "no template gives this tag"
 
 
-class ReleaseFate(str, Enum):
+class ReleaseFate(str, Enum):  # its values are printed, and stand in JSON
     """Whether a release stays."""
 
     KEEP = "keep"
@@ -80,9 +80,8 @@ class QuotaExcess(NamedTuple):
 def judge(releases: Sequence[Stored], namings: Sequence[Naming], *, misnamed: bool = False) -> list[Judged]:
     """Return every release with its fate, in the given order; `misnamed` removes those whose tags no template gives."""
     tags = {release.number: read_tag(release.tag, namings) for release in releases}
-    ours = [
-        tag for one in releases if one.is_ours and not one.is_draft and (tag := tags[one.number])
-    ]  # a release of others does not supersede our releases
+    # A release of others does not supersede our releases.
+    ours = [tag for one in releases if one.is_ours and not one.is_draft and (tag := tags[one.number])]
     retentions = {naming.package: naming.retention for naming in reversed(namings)}
     judged = [_judge_one(one, tags[one.number], ours, retentions, misnamed=misnamed) for one in releases]
     for project, retention in retentions.items():
@@ -152,7 +151,7 @@ def _fit_quota(judged: Sequence[Judged], project: str, retention: Retention) -> 
 
 def _rank(tag: ReleaseTag) -> tuple[bool, bool, Version, int]:
     """Return a key of how much a superseded release is needed: nightlies least, then candidates, older ones first."""
-    return not tag.is_nightly, not tag.candidate, tag.version, tag.candidate
+    return not tag.is_nightly, not tag.candidate, tag.version, tag.candidate  # False sorts first
 
 
 def list_excess(judged: Sequence[Judged], namings: Sequence[Naming]) -> list[QuotaExcess]:
@@ -184,13 +183,10 @@ def describe(excess: QuotaExcess) -> str:
 def refuse_idle_patterns(releases: Sequence[Stored], namings: Sequence[Naming]) -> None:
     """Raise RejectedInput for patterns of a keep-list that match no tag: with a typing error, they keep nothing."""
     tags = [release.tag for release in releases]
-    idle = dict.fromkeys(text for one in namings for text in one.retention.keep if not _matches(text, tags))
+    patterns = dict.fromkeys(text for one in namings for text in one.retention.keep)
+    idle = [text for text in patterns if not any(fnmatchcase(tag, text) for tag in tags)]
     if idle:
         raise RejectedInput(
             [Problem("", f'keep: "{text}" is the tag of no release, {nearest(text, tags)}') for text in idle],
             hint="correct it or take it out: nothing is removed before",
         )
-
-
-def _matches(pattern: str, tags: Sequence[str]) -> bool:
-    return any(fnmatchcase(tag, pattern) for tag in tags)

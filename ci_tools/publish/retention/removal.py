@@ -43,7 +43,7 @@ def read_releases(hub: Hub) -> tuple[Stored, ...]:
 
 def _stored(release: GitRelease) -> Stored:
     names = [asset.name for asset in release.assets]
-    is_ours = MARK.search(release.body or "") is not None or any(map(_is_listing, names))
+    is_ours = MARK.search(release.body or "") is not None or any(map(_is_listing, names))  # notes may be edited
     assets = tuple(Asset(asset.name, asset.size, asset.browser_download_url) for asset in release.assets)
     tag, mark = printable(release.tag_name), _mark(release)
     return Stored(release.id, tag, release.draft, is_ours, mark, assets, release.html_url)
@@ -56,6 +56,7 @@ def _is_listing(name: str) -> bool:
 def _mark(release: GitRelease) -> str:
     """Return a hash that changes with a release's tag, notes, state and files."""
     assets = sorted(f"{asset.id} {asset.name} {asset.size}" for asset in release.assets)
+    # A replaced asset has another id.
     lines = [release.tag_name, release.name or "", release.body or "", str(release.draft), *assets]
     return hashlib.sha256("\0".join(lines).encode()).hexdigest()
 
@@ -106,6 +107,7 @@ def remove(hub: Hub, judged: Sequence[Judged]) -> Iterator[Removed]:
                         return "kept", "it was changed since it was listed"
                     release.delete_release()
                 except UnknownObjectException:
+                    # `again`: the answer to the first try was lost.
                     return ("removed", "") if again else ("gone", "somebody else has removed it")
                 return "removed", ""
 

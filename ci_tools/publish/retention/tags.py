@@ -70,6 +70,7 @@ FIELDS = {
     "archs": r"sm[0-9][0-9a-z]*",
     "rebuild": r"[1-9][0-9]{0,3}",
 }
+# A template need not name the candidate and the rebuild.
 ENDS = r"(?:-rc(?P<_candidate>[1-9][0-9]{0,3}))?(?:-r(?P<_rebuild>[1-9][0-9]{0,3}))?"
 
 
@@ -91,7 +92,7 @@ class ReleaseTag(NamedTuple):
 def read_tag(text: str, namings: Sequence[Naming]) -> ReleaseTag | None:
     """Return what a tag says by the first template that gives it; None if no template does."""
     for naming in namings:
-        found = re.fullmatch("".join(_patterns(naming)) + ENDS, text)
+        found = re.fullmatch("".join(_patterns(naming)) + ENDS, text)  # of several projects, the first that fits
         if found is None:
             continue
         values = {name: value for name, value in found.groupdict().items() if value}
@@ -113,7 +114,7 @@ def _patterns(naming: Naming) -> Iterator[str]:
         if field in constants:
             yield re.escape(constants[field])
         elif field in seen:
-            yield f"(?P={field})"
+            yield f"(?P={field})"  # the same value as before
         elif field is not None:
             seen.add(field)
             yield f"(?P<{field}>{FIELDS[field]})"

@@ -71,7 +71,7 @@ class Target(Protocol):
 
 def ask_each(targets: Iterable[Target], ask: Callable[[Target], Iterable[Said]]) -> list[Answer[Said]]:
     """Return what each target answers, or why it refuses; raise MachineError if one does not answer."""
-    return [(target, _answer(ask, target)) for target in targets]
+    return [(target, _answer(ask, target)) for target in targets]  # all of them, so that one run shows every refusal
 
 
 def _answer(ask: Callable[[Target], Iterable[Said]], target: Target) -> tuple[Said, ...] | FatwheelError:

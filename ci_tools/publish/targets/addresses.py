@@ -34,7 +34,7 @@ def targets_of(
     indexes.
     """
     targets = (one for address in addresses for one in _targets(address, outside, replace, uploader))
-    return tuple({target.address: target for target in targets}.values())
+    return tuple({target.address: target for target in targets}.values())  # a dict keeps the first place
 
 
 def _targets(address: str, outside: Outside, replace: bool, uploader: str) -> tuple[Target, ...]:  # noqa: FBT001
@@ -76,7 +76,7 @@ def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tupl
     """
     first, *others = (index_of(place, outside, replace=replace) for place in split_places(address))
     for mirror in others:
-        mirror.like = first
+        mirror.like = first  # else its upload times would differ, and PEP 700 shows them
     found = (first, *others)
     if len({index.address for index in found}) < len(found):
         raise InputError(f"{first.address} is named as its own mirror, expected another place")
@@ -111,9 +111,8 @@ def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
     folder = channel.rstrip("/")
     if not folder:
         return index
-    return WheelIndex(
-        _below(index.store, folder, outside), order=index.order, replace=index.replace, settings=index.settings
-    )
+    store = _below(index.store, folder, outside)
+    return WheelIndex(store, order=index.order, replace=index.replace, settings=index.settings)
 
 
 def _below(store: Store, folder: str, outside: Outside) -> Store:
@@ -136,7 +135,7 @@ def _settings(address: str) -> tuple[str, Settings]:
     """
     kind = kind_of(address)
     has_query = kind is not None and kind.has_query
-    place, mark, query = address.partition("?") if has_query else address.rpartition("?")
+    place, mark, query = address.partition("?") if has_query else address.rpartition("?")  # the first one, or the last
     pairs = [pair.partition("=")[::2] for pair in query.split("&")] if mark else []
     given = {name: value for name, value in pairs if name in SETTINGS}
     others = "&".join(pair for pair in query.split("&") if pair.partition("=")[0] not in SETTINGS)

@@ -53,7 +53,7 @@ def add_notice(body: str, notice: Notice) -> str:
 
 def remove_notice(body: str) -> str:
     """Return notes without the notice, with every other byte unchanged."""
-    return FOUND.sub("", body) if notice_of(body) else body
+    return FOUND.sub("", body) if notice_of(body) else body  # a comment of that form may be somebody's
 
 
 def title_of(title: str) -> str:

@@ -26,7 +26,7 @@ def refuse_private(unit: Unit, targets: Sequence[Target], say: Callable[[str], N
     """
     if unit.route is not Route.SMART:
         return
-    first = (unit.items or unit.drafts)[:1]
+    first = (unit.items or unit.drafts)[:1]  # one is enough: a place has all or none
     urls = [(target, target.locate(item, unit)) for target in targets for item in first]
     places = [target for target, url in urls if url and not url.startswith("file:")]
     private = [why for target in places if (why := _explain_private(unit, target, say))]

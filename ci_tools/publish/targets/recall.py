@@ -80,7 +80,7 @@ def retract(hub: Hub, number: int, reason: str) -> bool:
             body, now = release.body or "", notice_of(release.body or "")
             before = now or Notice("", release.name or "", release.prerelease, _latest(repository) == number)
             wanted = add_notice(remove_notice(body), before._replace(reason=reason))
-            title = title_of(release.name or release.tag_name)
+            title = title_of(release.name or release.tag_name)  # GitHub shows the tag where there is no title
             is_done = (body, release.name, release.prerelease) == (wanted, title, True)
             if not is_done:
                 _refuse_full(release, wanted)
@@ -88,7 +88,7 @@ def retract(hub: Hub, number: int, reason: str) -> bool:
             return not is_done
 
         changed = hub.ask(once)
-        hub.ask(lambda _: _refuse_latest(repository, number))
+        hub.ask(lambda _: _refuse_latest(repository, number))  # GitHub decides it a moment later
     return changed
 
 

@@ -20,7 +20,7 @@ from ci_tools.model.names import is_tag
 from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from github.GitRelease import GitRelease
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ci_tools.index.units import Alias, Item, Unit
 
 
-MAX_ASSETS = 1000
+MAX_ASSETS = 1000  # of a release (GitHub: about releases, storage quotas)
 
 
 class Sent(NamedTuple):
@@ -96,11 +96,16 @@ def _list_assets(release: GitRelease) -> list[GitReleaseAsset]:
         raise MachineError(msg, hint="run the same command again") from error
 
 
+def list_uploaded(assets: Mapping[str, GitReleaseAsset]) -> dict[str, GitReleaseAsset]:
+    """Return the assets that are complete: GitHub lists one as `starter` while it is uploaded."""
+    return {name: asset for name, asset in assets.items() if asset.state == "uploaded"}
+
+
 def is_whole(asset: GitReleaseAsset | None, sent: Sent) -> bool:
     """Whether an asset holds the file, by GitHub's digest or else by its size; `verify` reads one without a digest."""
     if asset is None or asset.state != "uploaded":
         return False
-    return asset.digest == f"sha256:{sent.sha256}" if asset.digest else asset.size == sent.size
+    return asset.digest == f"sha256:{sent.sha256}" if asset.digest else asset.size == sent.size  # older ones have none
 
 
 def download_asset(asset: GitReleaseAsset) -> Iterator[bytes]:
@@ -138,7 +143,7 @@ def find_difference(hub: Hub, asset: GitReleaseAsset | None, sent: Sent, *, whol
     """Return how an asset differs from its file, or ""; with `whole`, a missing asset is a difference."""
     if asset is None or asset.state != "uploaded":
         return f"{sent.name} is {'missing' if asset is None else 'incomplete'}" if whole else ""
-    digest = asset.digest or f"sha256:{hub.ask(lambda _: hash_asset(asset))}"
+    digest = asset.digest or f"sha256:{hub.ask(lambda _: hash_asset(asset))}"  # then it is downloaded
     found = printable(digest.removeprefix("sha256:"))
     if found != sent.sha256 and sent.is_list:
         content = hub.ask(lambda _: b"".join(download_asset(asset)))

@@ -23,7 +23,7 @@ from ci_tools.model.edition import candidate_of
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
 from ci_tools.publish.targets import notice
-from ci_tools.publish.targets.github_release.assets import hash_asset, read_assets, read_list
+from ci_tools.publish.targets.github_release.assets import hash_asset, list_uploaded, read_assets, read_list
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -47,7 +47,7 @@ def read_listings(hub: Hub, *, others: bool = False) -> tuple[tuple[str, UnitLis
     """
     with hub.opened(anonymous=True) as repository:
         releases = hub.ask(lambda _: list(repository.get_releases()))
-        public = [release for release in releases if not release.draft]
+        public = [release for release in releases if not release.draft]  # a token that may write sees drafts too
         found = [one for release in public for one in _read_listings(hub, release, others=others)]
         wheels = {file.sha256 for _, one in found for file in one.files if file.name.endswith(".whl")}
         attested = find_provenances(hub, repository, wheels)
@@ -76,7 +76,7 @@ def _read_listings(hub: Hub, release: GitRelease, *, others: bool) -> Iterator[t
     """Yield a release's lists, each with its channel, and report the wheels that no list names, or list them, too."""
     if not others and not any(asset.name.startswith("fatwheel-") for asset in release.assets):
         return
-    there = {name: asset for name, asset in read_assets(hub, release).items() if asset.state == "uploaded"}
+    there = list_uploaded(read_assets(hub, release))
     listings = [_read_listing(hub, release, there[name]) for name in sorted(filter(LIST.fullmatch, there))]
     named = {name for one in listings for name in (*one.aliases, *(file.name for file in one.files))}
     strangers = {name: asset for name, asset in there.items() if name.endswith(".whl") and name not in named}
@@ -125,7 +125,7 @@ def _channel_of(release: GitRelease, listing: UnitListing) -> str:
 
 
 DIGEST = re.compile("sha256:([0-9a-f]{64})")
-ACCELERATOR = re.compile(r"(?:^|\.)(cpu|xpu|cu[0-9]{3,4}|rocm[0-9]+\.[0-9]+)")
+ACCELERATOR = re.compile(r"(?:^|\.)(cpu|xpu|cu[0-9]{3,4}|rocm[0-9]+\.[0-9]+)")  # a part of a local version: 2.10.cu130
 MEMBER = re.compile(r"[^/]+\.dist-info/METADATA")
 FREE_THREADED = re.compile(r"cp[0-9]+t")
 TORCH = re.compile(r"torch([0-9]+\.[0-9]+)")

@@ -60,7 +60,7 @@ def write_pages(
         _refuse_foreign(index, root, name, has, out)
     recipes = {f"{root}{RECIPES}" for _, root, _ in plans} if makers else set()
     made_by = recipes_data(makers, _find_form(hubs)) if makers else b""
-    with index.store.alone():
+    with index.store.alone():  # a second run would write between
         for key in recipes:
             index.store.put(key, content_of_bytes(made_by), instead_of=index.store.find(key))
         pages = [page for name, root, has in plans for page in _write(index, Ledger(index.store, root), name, has)]
@@ -125,7 +125,7 @@ def _shown(index: WheelIndex, channels: Mapping[str, Stock]) -> dict[str, Stock]
 
 
 def _has_pages(index: WheelIndex, root: str) -> bool:
-    """Whether a channel has pages, or is the root, which a site always has."""
+    """Return whether the channel has pages; the root always has."""
     return not root or Ledger(index.store, root).is_there()
 
 

@@ -72,7 +72,7 @@ def make_latest(unit: Unit) -> str:
 
 def exists(call: Any) -> bool:  # noqa: ANN401 - its result is not used
     """Call `call`; return False on HTTP 404, else True."""
-    return found_or_none(lambda: (call(),)) is not None
+    return found_or_none(lambda: (call(),)) is not None  # a tuple: the call may return None
 
 
 def commit_of_tag(repository: Repository, tag: str) -> str:
@@ -80,7 +80,7 @@ def commit_of_tag(repository: Repository, tag: str) -> str:
     try:
         target = repository.get_git_ref(f"tags/{tag}").object
         if target.type == "tag":
-            target = repository.get_git_tag(target.sha).object
+            target = repository.get_git_tag(target.sha).object  # an annotated tag is an object of its own
     except UnknownObjectException:
         return ""
     return target.sha

@@ -49,16 +49,13 @@ def list_remakes(hub: Hub, tag: str) -> list[RemakeRow]:
     stable = (one for one in releases if not one.draft and (one.tag_name == tag if tag else not one.prerelease))
     release = next((one for one in stable if any(asset.name.endswith(".whl") for asset in one.assets)), None)
     if release is None:
-        msg = (
-            f"{hub.repository} has no release {printable(tag)} with wheels" if tag else f"{hub.repository} has none yet"
-        )
-        raise InputError(msg, hint="`fatwheel releases list` shows what is there")
+        what = f"no release {printable(tag)} with wheels" if tag else "none yet"
+        raise InputError(f"{hub.repository} has {what}", hint="`fatwheel releases list` shows what is there")
     with open_session() as session:
         rows = [(asset.name, _place(session, asset)) for asset in release.assets if asset.name.endswith(".whl")]
     for name in (name for name, row in rows if row is None):
-        hub.outside.reporter.say(
-            f"left out: {printable(name)} has no SBOM of Fatwheel's, or is for no runner of GitHub's"
-        )
+        why = "has no SBOM of Fatwheel's, or is for no runner of GitHub's"
+        hub.outside.reporter.say(f"left out: {printable(name)} {why}")
     return [row for _, row in rows if row]
 
 
@@ -72,6 +69,6 @@ def _place(session: requests.Session, asset: GitReleaseAsset) -> RemakeRow | Non
             tools = json.loads(wheel.read(info)).get("components", ())
             shown = (EXACT.fullmatch(f"{one.get('name')} {one.get('version')}") for one in tools)
             python = next((found[1] for found in shown if found), DEFAULT)
-    except (InputError, StopIteration, *UNANSWERED):
+    except (InputError, StopIteration, *UNANSWERED):  # the SBOM is missing, or cannot be read
         return None
     return RemakeRow(asset.name, asset.browser_download_url, runner, python) if runner else None

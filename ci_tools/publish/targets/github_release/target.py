@@ -25,6 +25,7 @@ from ci_tools.publish.targets.github_release.assets import (
     Sent,
     assets_of,
     find_difference,
+    list_uploaded,
     read_assets,
     read_list,
     refuse_by_rules,
@@ -136,9 +137,7 @@ class GitHubTarget:
             if published is None:
                 self._refuse_commit(repository, unit, published)
                 return
-            there = {
-                name: asset for name, asset in read_assets(self.hub, published).items() if asset.state == "uploaded"
-            }
+            there = list_uploaded(read_assets(self.hub, published))
             self._refuse_others(unit, there, [sent for sent in assets_of(unit) if not sent.is_list])
 
     def stage(self, unit: Unit) -> None:
@@ -177,7 +176,7 @@ class GitHubTarget:
             added = frozenset(item.name for item in unit.items) if new else self._complete(release, unit)
             verify_assets(self.hub, release, unit, whole=True)
             seen = self._find_releases(repository, unit)
-            self._remove([*seen.spare, *seen.other])
+            self._remove([*seen.spare, *seen.other])  # useless now: a tag has one release
             there = read_assets(self.hub, release)
         items = sorted(unit.items, key=lambda item: item.name)
         return [Published(item.name, there[item.name].browser_download_url, item.name in added) for item in items]
@@ -196,6 +195,7 @@ class GitHubTarget:
     def _find_releases(self, repository: Repository, unit: Unit) -> Seen:
         """Return the releases of the unit's tag."""
         releases = self.hub.ask(lambda _: list(repository.get_releases()))
+        # The oldest first, so that every publisher takes the same draft.
         of_tag = sorted((one for one in releases if one.tag_name == unit.tag), key=lambda one: one.id)
         published = next((one for one in of_tag if not one.draft), None)
         drafts = [
@@ -221,7 +221,7 @@ class GitHubTarget:
             return select_assets(unit, ()), {}
         assets = read_assets(self.hub, published)
         files = select_assets(unit, assets)
-        there = {name: asset for name, asset in assets.items() if asset.state == "uploaded"}
+        there = list_uploaded(assets)
         self._refuse_others(unit, there, files)
         refuse_more(unit, published, there, [sent for sent in files if sent.name not in there])
         return files, there
@@ -248,7 +248,7 @@ class GitHubTarget:
         """Return the commit to tag, or "" if the tag exists; raise InputError if the tag points elsewhere."""
         if (published and not unit.added) or unit.is_foreign or not COMMIT.fullmatch(unit.commit):
             return ""  # a commit of another repository cannot be tagged in this one
-        tagged = self.hub.ask(lambda _: commit_of_tag(repository, unit.tag))
+        tagged = self.hub.ask(lambda _: commit_of_tag(repository, unit.tag))  # a draft has no git tag yet
         known = self.hub.ask(lambda _: exists(lambda: repository.get_git_commit(unit.commit)))
         if tagged and known and tagged != unit.commit:
             msg = f"the tag {unit.tag} of {self.repository} is at {tagged[:12]}, the files are of {unit.commit[:12]}"

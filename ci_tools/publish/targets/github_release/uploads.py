@@ -57,7 +57,7 @@ class HashedFile(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int:
         """Read the next bytes, at most up to the size that was hashed."""
-        chunk = self.source.read(min(len(memoryview(buffer)), self.sent.size - self.done))
+        chunk = self.source.read(min(len(memoryview(buffer)), self.sent.size - self.done))  # it may have grown
         if not chunk and self.done < self.sent.size:
             raise _change_error(self.sent)
         memoryview(buffer)[: len(chunk)] = chunk
@@ -102,7 +102,7 @@ def _upload(hub: Hub, release: GitRelease, sent: Sent, old: GitReleaseAsset | No
         if present and other and present.state != "uploaded":
             raise Busy(OTHER.format(sent.name))
         if present:
-            exists(present.delete_asset)
+            exists(present.delete_asset)  # False if somebody else has deleted it
         try:
             with _open_asset(sent, progress) as content:
                 stream = cast("BinaryIO", content)

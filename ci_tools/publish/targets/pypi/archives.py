@@ -31,10 +31,8 @@ def _wheel(path: Path) -> Archive:
         members = tuple(info.filename for info in infos)
         unpacked = sum(info.file_size for info in infos)
         file.seek(-min(path.stat().st_size, 22 + len(archive.comment)), os.SEEK_END)  # end of central directory
-        flaws = (
-            *_flaws(infos),
-            *([] if file.read(4) == b"PK\x05\x06" else ["it has bytes after the end of its zip file"]),
-        )
+        is_end = file.read(4) == b"PK\x05\x06"  # its signature (APPNOTE 4.3.16)
+        flaws = (*_flaws(infos), *([] if is_end else ["it has bytes after the end of its zip file"]))
         return Archive(path.name, path.stat().st_size, wheel.dist_info_data("METADATA"), members, unpacked, flaws)
 
 

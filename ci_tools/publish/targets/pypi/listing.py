@@ -74,12 +74,12 @@ class IndexPages:
             say = self._outside.reporter.say
             say(f"{self._address} gives no sha256 of {package.filename}: it is downloaded to compute it")
             sha256 = _fetch_sha256(client.s, package.url)
-        known = uploaded if uploaded and uploaded.tzinfo else None
+        known = uploaded if uploaded and uploaded.tzinfo else None  # PEP 700 asks for UTC; some leave it out
         return Held(package.filename, sha256.lower(), package.url.partition("#")[0], known)
 
     def _page(self, client: PyPISimple, project: str) -> ProjectPage:
         """Return a project's page, with the user's credentials if the page is not public."""
-        fresh = {"Cache-Control": "no-cache"}
+        fresh = {"Cache-Control": "no-cache"}  # PyPI's pages are cached for ten minutes
         try:
             return client.get_project_page(project, timeout=TIMEOUT, headers=fresh)
         except OSError as error:  # as all errors of requests are
@@ -93,7 +93,7 @@ class IndexPages:
         try:
             with open_session(self._certificates()) as session:
                 endpoint = self._simple(session)
-                session.hooks["response"].append(partial(_stay, endpoint))
+                session.hooks["response"].append(partial(_stay, endpoint))  # before requests follows it
                 with PyPISimple(endpoint, session=session) as client:
                     yield client
         except (*UNANSWERED, UnsupportedRepoVersionError) as error:
@@ -116,7 +116,7 @@ class IndexPages:
         return self._place.simple
 
     def _is_index(self, session: requests.Session, address: str) -> bool:
-        for _ in range(2):
+        for _ in range(2):  # without credentials, then with them
             headers = {"Accept": ACCEPT_ANY}
             with session.get(address, headers=headers, stream=True, allow_redirects=False, timeout=TIMEOUT) as answer:
                 if answer.status_code not in UNAUTHORISED or session.auth:

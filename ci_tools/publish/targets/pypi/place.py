@@ -49,10 +49,9 @@ def place_of(name: str, environ: Mapping[str, str]) -> UploadIndex:
     parts = _parts(upload, name)
     simple = SIMPLE.get(parts.hostname)
     if simple:
-        upload = parts._replace(scheme="https").geturl()
-    return UploadIndex(
-        "" if is_address else name, upload, simple or environ.get(READ_AT, ""), section, simple is not None
-    )
+        upload = parts._replace(scheme="https").geturl()  # a password is sent there
+    read_at = simple or environ.get(READ_AT, "")
+    return UploadIndex("" if is_address else name, upload, read_at, section, simple is not None)
 
 
 def _parts(upload: str, name: str) -> SplitResult:

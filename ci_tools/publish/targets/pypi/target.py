@@ -102,7 +102,7 @@ class PyPITarget:
         new = self._new(unit, items)
         for item in new:
             self._upload(unit, item)
-        held = self._await_listing(unit, items, self._patience) if items else {}
+        held = self._await_listing(unit, items, self._patience) if items else {}  # users see it only then
         return [Published(item.name, clean_text(held[item.name].url), item in new) for item in items]
 
     # -- bad releases
@@ -124,7 +124,7 @@ class PyPITarget:
             return []
         held = self._listing.held(unit.project, items)
         there = {file.name: file.sha256 for file in held or ()}
-        new = [item for item in items if item.name not in there]
+        new = [item for item in items if item.name not in there]  # by name: bytes come next
         changed = [item for item in items if item not in new and there[item.name] != item.sha256]
         release = UploadRelease(unit.project, unit.version, held, datetime.now(timezone.utc))
         problems = [
@@ -180,7 +180,7 @@ class PyPITarget:
 
         Raises InputError if the index has one with other bytes, MachineError if it does not list all in time.
         """
-        for waited in LISTING.attempts():
+        for waited in LISTING.attempts():  # seconds since the first
             held = {file.name: file for file in self._listing.held(unit.project, items) or ()}
             other = [item for item in items if item.name in held and held[item.name].sha256 != item.sha256]
             lacking = [item.name for item in items if item.name not in held or item in other]

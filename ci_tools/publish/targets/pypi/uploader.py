@@ -27,7 +27,7 @@ SLOWEST = 20_000  # bytes per second; a slower upload is aborted
 SECRETS = ("TWINE_PASSWORD", "UV_PUBLISH_PASSWORD", "UV_PUBLISH_TOKEN")
 ELSEWHERE = ("TWINE_REPOSITORY", "TWINE_REPOSITORY_URL", "UV_PUBLISH_INDEX", "UV_PUBLISH_URL", READ_AT)
 PLAIN = MappingProxyType({"COLUMNS": "1000", "NO_COLOR": "1", "TERM": "dumb", "PYTHONSAFEPATH": "1"})
-STYLE = re.compile(r"\x1b\[[0-9;]*m")
+STYLE = re.compile(r"\x1b\[[0-9;]*m")  # colours
 ANSWER = re.compile(
     r"(?:Response from\s+\S+|Server returned status code)\s*(?P<status>\d{3})(?P<words>.*?)"
     r"(?:(?:ERROR\s+)?(?:HTTPError|RedirectDetected)|\Z)",
@@ -49,7 +49,7 @@ class Uploader(NamedTuple):
 
     def run(self, item: Item) -> str | None:
         """Run the uploader; return None on success, else its output without secrets."""
-        limit = CONNECTING + item.size / SLOWEST
+        limit = CONNECTING + item.size / SLOWEST  # seconds
         what = f"{self.address} to accept {item.name}, for {limit:.0f} s at most"
         with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder, Waits(self.outside.reporter.say).over(what):
             ended = run(
@@ -82,7 +82,7 @@ class Uploader(NamedTuple):
             where = "TWINE_REPOSITORY" if self.place.name else "TWINE_REPOSITORY_URL"
             return {**environ, **PLAIN, where: self.place.name or self.place.upload}
         known = {"UV_PUBLISH_USERNAME": section.get("username"), "UV_PUBLISH_PASSWORD": section.get("password")}
-        said = not environ.keys().isdisjoint({*known, "UV_PUBLISH_TOKEN"})
+        said = not environ.keys().isdisjoint({*known, "UV_PUBLISH_TOKEN"})  # one of each would be a wrong pair
         return {**environ, **PLAIN, **{name: value for name, value in known.items() if value and not said}}
 
     def _redact_secrets(self, text: str) -> str:
