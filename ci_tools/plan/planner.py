@@ -288,7 +288,8 @@ class _Planner:
         cells: dict[Key, list[Cell]] = {}
         for cell, key, _ in covered:
             cells.setdefault(key, []).append(cell)
-        jobs = {key: self.job(key, cells[key]) for key in sorted(cells, key=self.order)}
+        made = ((key, cells[key], self.builds[cells[key][0]]) for key in sorted(cells, key=self.order))
+        jobs = {key: self.native(key, its, axes) if key.platform else self.pure(its, axes) for key, its, axes in made}
         names = [job.name for job in jobs.values()]
         for key, job in jobs.items():
             if names.count(job.name) > 1:  # limited APIs of several Pythons
@@ -301,13 +302,8 @@ class _Planner:
         version = (key.accelerator and key.accelerator.version) or Minor(0, 0)
         return index, version, key.torch or Minor(0, 0), key.tag.python or Python(Minor(0, 0))
 
-    def job(self, key: Key, cells: list[Cell]) -> Job:
-        axes = self.builds[cells[0]]
-        if key.platform is None:
-            return self.pure(cells, axes.evidence)
-        return self.native(key, cells, axes)
-
-    def pure(self, cells: list[Cell], shown: CellEvidence) -> Job:
+    def pure(self, cells: list[Cell], axes: Axes) -> Job:
+        shown = axes.evidence
         return Job(
             name=PURE,
             kind=JobKind.PURE,

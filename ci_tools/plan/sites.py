@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Platform
-    from ci_tools.model.request import PlatformRequest, Request
+    from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor, Python
 
 
@@ -30,7 +30,7 @@ def sites_of(request: Request, jobs: Sequence[Job], sdist: FileName | None) -> t
 
     A wheel that serves several platforms is tried on the runner of each; platforms that share a runner share the trial.
     """
-    runners = {platform.platform: _runner(platform) for platform in request.platforms}
+    runners = {one.platform: _Runner(one.gpu_runner or one.runner, bool(one.gpu_runner)) for one in request.platforms}
     sites = tuple(site for job in jobs for site in _sites(job, runners, request.validate.torch))
     apart = {platform.platform for platform in request.platforms if platform.own_workflow}
     return (*(_sdist_sites([job for job in jobs if job.platform not in apart] or jobs, sdist) if sdist else ()), *sites)
@@ -48,10 +48,6 @@ def awaiting_gpu(plan: Plan) -> tuple[Job, ...]:
     return tuple(
         job for job in plan.jobs if job.accelerator and (job.accelerator.kind.has_gpus_in_ci or job.platform in named)
     )
-
-
-def _runner(request: PlatformRequest) -> _Runner:
-    return _Runner(request.gpu_runner or request.runner, bool(request.gpu_runner))
 
 
 def _sites(job: Job, runners: dict[Platform, _Runner], torch: str | None) -> Iterator[Site]:

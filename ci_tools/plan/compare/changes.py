@@ -133,7 +133,8 @@ def _differences(old: Evidence, new: Evidence, before: Side, after: Side) -> Ite
     for found in new.platforms:
         if found.platform in earlier:
             asked = _globs(before.plan.request, found.platform) != _globs(after.plan.request, found.platform)
-            line = _line_of(after.plan.request, found.platform) if asked else ""
+            places = {one.platform: one.where for one in after.plan.request.platforms}
+            line = places[found.platform] if asked else ""
             yield from _diff_platform(earlier[found.platform], found, line)
 
 
@@ -286,11 +287,6 @@ def _change(after: Side, key: str, what: str, make: Callable[[Request], Request]
 def _line(side: Side, key: str) -> str:
     """Return the place of a key in the config, or only the file if the line is not known."""
     return side.lines.get(key) or side.plan.request.config
-
-
-def _line_of(request: Request, platform: Platform) -> str:
-    """Return the place in the config of a requested platform."""
-    return next(asked.where for asked in request.platforms if asked.platform is platform)
 
 
 def _describe_list_change(what: str, old: Iterable[object], new: Iterable[object]) -> str:
