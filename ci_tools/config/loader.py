@@ -45,7 +45,7 @@ from ci_tools.model.request import (
 from ci_tools.model.versions import CudaArch, Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.formats.schema import SchemaFlaw
@@ -321,8 +321,8 @@ def read_unsupported(document: Document, config: str) -> tuple[Unsupported, ...]
             table["reason"],
             where,
             tuple(map(Python.parse, table.get("python", ()))),
-            _minors(table.get("torch", ())),
-            _minors(table.get("cuda", ())),
+            tuple(map(Minor.parse, table.get("torch", ()))),
+            tuple(map(Minor.parse, table.get("cuda", ()))),
         )
         for table, where in _items(document, config, "unsupported")
     )
@@ -344,7 +344,3 @@ def _items(document: Document, config: str, *keys: str) -> Iterator[tuple[Table,
     for index, table in enumerate(found or ()):
         place: Keys = (*keys, index)
         yield table, f"{config}:{document.values[place].line}"
-
-
-def _minors(texts: Iterable[str]) -> tuple[Minor, ...]:
-    return tuple(map(Minor.parse, texts))

@@ -12,7 +12,7 @@ from ci_tools.config.location import BUILD_FILES, PROJECT_FILE, table_in
 from ci_tools.config.packages import choose_package
 from ci_tools.errors import InputError
 from ci_tools.formats.toml.text import parse_toml
-from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.pep440 import parse_or_all
 from ci_tools.model.versions import Minor, admits
 from ci_tools.source.includes import Includes, select_sources, torch_abi
 
@@ -126,10 +126,7 @@ def _name(file: str, name: str) -> str:
 
 def list_pythons(project: StarterProject, catalog: Catalog) -> list[str]:
     """Return the catalogued Pythons that the project admits and torch ships for."""
-    try:
-        admitted = parse_specifiers(project.requires_python)
-    except ValueError:  # also raised for more digits than Python converts
-        admitted = parse_specifiers("")
+    admitted = parse_or_all(project.requires_python)
     newest = catalog.torch[max(catalog.torch)].pythons["linux-x86_64"]  # it may not be built for every Python yet
     older = catalog.torch[Minor(max(catalog.torch).major, max(catalog.torch).minor - 1)].pythons["linux-x86_64"]
     shipped = [python for python in catalog.pythons if python in newest | older]

@@ -60,6 +60,14 @@ def parse_specifiers(text: str) -> SpecifierSet:
     return specifiers
 
 
+def parse_or_all(text: str) -> SpecifierSet:
+    """Return a text as specifiers, those that admit every version if it is invalid."""
+    try:
+        return parse_specifiers(text)
+    except ValueError:  # also raised for more digits than Python converts
+        return parse_specifiers("")
+
+
 def read_required(text: str) -> Required | None:
     """Return what a requirement (PEP 508) asks for, None if it is invalid; the versions in it are not parsed.
 

@@ -238,7 +238,11 @@ class ProjectFile:
 
     def sdist_version(self) -> str:
         """Return the version in PKG-INFO if the source is an sdist, else ""."""
-        found = re.search(r"^Version: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
+        return self.read_pkg_info("Version")
+
+    def read_pkg_info(self, field: str) -> str:
+        """Return a field of PKG-INFO if the source is an sdist, else ""."""
+        found = re.search(rf"^{field}: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
         return found[1] if found else ""
 
     def _is_made_up(self, version: str) -> bool:

@@ -65,7 +65,9 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     root = folder.resolve()
     if sdist is None and all(one.name == ".git" for one in folder.iterdir()):  # an empty repository
         raise explain_no_package(root)
-    blank = replace(BLANK, source=sdist) if sdist else replace(BLANK, subdirectory=_folder_of(package, root, outside))
+    # Only the folder of the package counts here: what others of the source lack does not matter.
+    chosen = "" if sdist else choose_package(tree_at(root, outside.environ), package)[0].folder
+    blank = replace(BLANK, source=sdist) if sdist else replace(BLANK, subdirectory=chosen)
     tree = open_tree(blank, root, outside)
     if tree.list_ways_out() or names_outside(tree):  # the build needs what they lead to
         whole, package = whole_of(blank, tree)
@@ -83,11 +85,6 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
 
 def _calls_test_infra(tree: Tree, name: str) -> bool:
     return name.startswith(WORKFLOWS) and name.endswith((".yml", ".yaml")) and CALLED in tree.text(name)
-
-
-def _folder_of(package: str, root: Path, outside: Outside) -> str:
-    """Return the folder of the package that is chosen: what others of the source lack does not matter."""
-    return choose_package(tree_at(root, outside.environ), package)[0].folder
 
 
 def read_starter(

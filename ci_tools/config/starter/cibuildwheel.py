@@ -10,9 +10,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.requirements import Requirement
-
-from ci_tools.model.pep440 import name_of_required
+from ci_tools.model.pep440 import is_of_index, name_of_required
 from ci_tools.model.platforms import Platform
 
 if TYPE_CHECKING:
@@ -197,15 +195,7 @@ def _read_installed(value: object) -> Sequence[str]:
             said = PIP.match(part.strip())
             words = part.strip()[said.end() :].split() if said else []
             names = [word.strip("'\"") for word in words if word not in {"-U", "--upgrade"}]
-            if not names or not all(map(_is_requirement, names)):  # options, paths and variables are none
+            if not names or not all(map(is_of_index, names)):  # options, paths and variables are none
                 return ()
             found += names
     return found
-
-
-def _is_requirement(text: str) -> bool:
-    try:
-        Requirement(text)
-    except ValueError:  # also raised for more digits than Python converts
-        return False
-    return True

@@ -12,7 +12,7 @@ from ci_tools.config.starter.cibuildwheel import Told, read_cibuildwheel
 from ci_tools.errors import InputError, LabelError
 from ci_tools.model.evidence import Extensions, PlatformEvidence, Requirement
 from ci_tools.model.names import CONFIG_FILE
-from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.pep440 import parse_or_all, parse_specifiers
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Build, PlatformRequest, Request, Torch
 from ci_tools.model.versions import Minor, Python, admits
@@ -178,7 +178,9 @@ def _summarise(
     classifiers = [line.partition(": ")[2] for line in fields if line.startswith("Classifier: ")]
     return Survey(
         project=project,
-        name=project.own_name(observed.get("Name", "")) or _name_of_sdist(project) or _name_of_folder(project, package),
+        name=project.own_name(observed.get("Name", ""))
+        or project.read_pkg_info("Name")
+        or _name_of_folder(project, package),
         version=project.own_version(observed.get("Version", "")),
         requires_python=project.own_pythons(observed)[0],
         requires_torch=torch_requirement([*project.dependencies()] or required),
@@ -188,11 +190,6 @@ def _summarise(
     )
 
 
-def _name_of_sdist(project: ProjectFile) -> str:
-    found = re.search(r"^Name: *(\S+)", project.tree.text(project.path("PKG-INFO")), re.MULTILINE)
-    return found[1] if found else ""
-
-
 def _name_of_folder(project: ProjectFile, package: Package) -> str:
     """Return the name by which poetry, or else the package's folder, calls it: nothing that is read says another."""
     return project.text("tool", "poetry", "name") or package.folder.rpartition("/")[2] or project.tree.root.name
@@ -200,10 +197,7 @@ def _name_of_folder(project: ProjectFile, package: Package) -> str:
 
 def admitted(specifier: str, pythons: Iterable[Python]) -> list[Python]:
     """Return the Pythons that a `requires-python` admits; all if it is not a valid specifier."""
-    try:
-        allowed = parse_specifiers(specifier)
-    except ValueError:  # also raised for more digits than Python converts
-        allowed = parse_specifiers("")
+    allowed = parse_or_all(specifier)
     return [python for python in pythons if admits(allowed, python.version)]
 
 

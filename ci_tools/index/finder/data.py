@@ -112,7 +112,7 @@ def _listing(listing: ShelfVersion, tables: _Tables) -> dict[str, object]:
     grid = [part for key, row in rows.items() for part in (*key, tables.rows.place(_row(row)))]
     return {
         "version": listing.version,
-        "pre": _is_pre(listing.version),
+        "pre": bool((found := read_version(listing.version)) and found.is_prerelease),
         "files": [_describe_file(file) for file in listing.files],
         "outcomes": list(outcomes.places),
         "grid": tables.grids.place(tuple(grid)),
@@ -142,11 +142,6 @@ def _outcome(offer: Offer, places: Mapping[str, int]) -> tuple[int, str]:
 
 def _row(outcomes: Mapping[int, int]) -> tuple[int, ...]:
     return tuple(outcomes.get(place, NOT_ASKED) for place in range(max(outcomes) + 1))
-
-
-def _is_pre(version: str) -> bool:
-    found = read_version(version)
-    return found is not None and found.is_prerelease
 
 
 def _describe_file(file: File) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.evidence import PURE_TAG
-from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.pep440 import parse_or_all
 from ci_tools.model.versions import admits
 
 if TYPE_CHECKING:
@@ -57,7 +57,4 @@ def oldest(project: ProjectFile, lowest: Minor, *, free_threaded: bool = False) 
 
 def requires_python(project: ProjectFile) -> SpecifierSet:
     """Return the Pythons that `[project]` admits: all if it has no `requires-python`, or an invalid one."""
-    try:
-        return parse_specifiers(project.text("project", "requires-python"))
-    except ValueError:  # also raised for more digits than Python converts
-        return parse_specifiers("")
+    return parse_or_all(project.text("project", "requires-python"))
