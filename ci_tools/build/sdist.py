@@ -95,7 +95,7 @@ def add_sources(path: Path, sources: Iterable[str], tree: Tree, folder: str) -> 
     if lacking:
         files = {f"{top}/{_inside(name, folder)}": (tree.root / name).read_bytes() for name in lacking}
         with write_atomically(path.with_name(f"more-{path.name}")) as sink:
-            write_with_files(path, sink, EPOCH, files)
+            write_with_date(path, sink, EPOCH, files)
         path.with_name(f"more-{path.name}").replace(path)
     return lacking
 
@@ -133,32 +133,20 @@ def _inside(name: str, folder: str) -> str | None:
     return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else None
 
 
-def write_with_date(path: Path, sink: BinaryIO, epoch: int) -> None:
-    """Write an sdist to `sink`: unchanged if every date in it is `epoch`, else rewritten with that date.
+def write_with_date(path: Path, sink: BinaryIO, epoch: int, files: Mapping[str, bytes] = MappingProxyType({})) -> None:
+    """Write an sdist to `sink` with one date, and with some files added, or in place of its own of that name.
 
-    Raises Rejected if the sdist cannot be read.
+    It stays as it is if it has that date and gets no files. Raises Rejected if the sdist cannot be read.
     """
     try:
         with tarfile.open(path) as archive:
-            if _read_gzip_time(path) not in {0, epoch} or any(member.mtime != epoch for member in archive):
-                _write_anew(archive, sink, epoch)
+            if files or _read_gzip_time(path) not in {0, epoch} or any(member.mtime != epoch for member in archive):
+                _write_anew(archive, sink, epoch, files)
                 return
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise Rejected(f"{path.name} cannot be read: {error}") from error
     with path.open("rb") as source:
         shutil.copyfileobj(source, sink)
-
-
-def write_with_files(path: Path, sink: BinaryIO, epoch: int, files: Mapping[str, bytes]) -> None:
-    """Write an sdist to `sink` with some files in place of its own of that name, or added, and with one date.
-
-    Raises Rejected if the sdist cannot be read.
-    """
-    try:
-        with tarfile.open(path) as archive:
-            _write_anew(archive, sink, epoch, files)
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise Rejected(f"{path.name} cannot be read: {error}") from error
 
 
 def _read_gzip_time(path: Path) -> int:
@@ -167,9 +155,7 @@ def _read_gzip_time(path: Path) -> int:
         return int.from_bytes(file.read(8)[4:], "little")
 
 
-def _write_anew(
-    archive: tarfile.TarFile, sink: BinaryIO, epoch: int, files: Mapping[str, bytes] = MappingProxyType({})
-) -> None:
+def _write_anew(archive: tarfile.TarFile, sink: BinaryIO, epoch: int, files: Mapping[str, bytes]) -> None:
     """Write an archive's members without the dates, owners, modes and order that differ between machines."""
     kept = ((member, None) for member in archive.getmembers() if member.name not in files)
     own = ((_new_member(name, content), content) for name, content in files.items())

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ci_tools.build.sdist import write_with_files
+from ci_tools.build.sdist import write_with_date
 from ci_tools.errors import InputError, Rejected
 from ci_tools.formats.tar import tarfile
 from ci_tools.formats.toml.text import parse_toml
@@ -82,7 +82,7 @@ def make_smart(sdist: Path, sink: BinaryIO, lock: Callable[[BuildSystem], str]) 
         f"{top}/{BACKEND}": backend,
         **({f"{top}/setup.py": _serve_setup(setup)} if setup else {}),
     }
-    write_with_files(sdist, sink, EPOCH, changed)
+    write_with_date(sdist, sink, EPOCH, changed)
 
 
 def _serve_setup(script: bytes) -> bytes:
