@@ -192,7 +192,7 @@ def find_package_folders(tree: Tree, packed: Packed) -> Iterator[PackageFolder]:
     A project whose root is its package has none: everything of it is there.
     """
     counted: dict[str, dict[str, int]] = {}
-    for name in filter(_is_module, tree.files):
+    for name in (name for name in tree.files if name.endswith(".py")):
         parts = name.split("/")
         inner = next((at for at in range(len(parts) - 1) if "/".join(parts[at:]) in packed.names), None)
         if inner is not None:
@@ -201,10 +201,6 @@ def find_package_folders(tree: Tree, packed: Packed) -> Iterator[PackageFolder]:
             found[source] = found.get(source, 0) + 1
     for installed, found in sorted(counted.items()):
         yield PackageFolder(max(sorted(found), key=found.__getitem__), installed)
-
-
-def _is_module(name: str) -> bool:
-    return name.endswith(".py")
 
 
 def files_left_out(tree: Tree, package: PackageFolder, packed: Packed) -> Iterator[str]:

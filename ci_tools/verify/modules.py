@@ -82,14 +82,11 @@ def explain_missing(said: str, own: Collection[str], project: str) -> str:
     name = distribution_of(top)
     if name == top and top in sys.stdlib_module_names | REMOVED:
         return f"the standard library of this Python has no module {top}"
+    scalar = f'"{name}"' if "<" in name else name
     return (
-        f"nothing that the wheel requires brings the module {top}: `validate: {{requires: [{_scalar(name)}]}}` "
+        f"nothing that the wheel requires brings the module {top}: `validate: {{requires: [{scalar}]}}` "
         f"installs {name} beside it, and the project's dependencies do for its users"
     )
-
-
-def _scalar(requirement: str) -> str:
-    return f'"{requirement}"' if "<" in requirement else requirement
 
 
 def needs_driver(said: str) -> str:

@@ -87,7 +87,8 @@ def undefined(subject: Subject) -> Iterator[Flaw]:
             )
         if all(VERSIONED.fullmatch(one) or one in names for one in linked.needed):
             unowned = {one for one, owner in found.required.items() if not owner}
-            lacking = {one for one in unowned - subject.defined if not _is_known(one)}
+            unknown = unowned - subject.defined
+            lacking = {one for one in unknown if not (is_in_every_process(one) or is_torch_symbol(one))}
             if lacking:
                 level = Level.ERROR if name in modules and not subject.may_rely_on_others else Level.WARNING
                 effect = "the import fails: undefined symbol"
@@ -98,10 +99,6 @@ def undefined(subject: Subject) -> Iterator[Flaw]:
                     level,
                     effect,
                 )
-
-
-def _is_known(symbol: str) -> bool:
-    return is_in_every_process(symbol) or is_torch_symbol(symbol)
 
 
 def _closure(subject: Subject, linked: Linking, names: frozenset[str]) -> frozenset[str]:

@@ -126,7 +126,8 @@ def _find_policy_gaps(name: str, one: Linking, level: PolicyLevel, subject: Subj
 
 
 def _is_provided(library: str, level: PolicyLevel) -> bool:
-    return library in level.policy.whitelist or LOADER.match(library) is not None or _is_brought(library)
+    known = library in level.policy.whitelist or LOADER.match(library) is not None
+    return known or any(fnmatchcase(library, pattern) for pattern in catalog.load().brought)
 
 
 def _has(level: PolicyLevel, version: str) -> bool:
@@ -181,10 +182,6 @@ def _list_policies(libc: str, machine: str, number: tuple[int, int]) -> list[Pol
         return list(WheelPolicies(libc=Libc.GLIBC, arch=Architecture(machine)))
     musl = MUSL[max((each for each in MUSL if each <= number), default=min(MUSL))]
     return list(WheelPolicies(libc=Libc.MUSL, arch=Architecture(machine), musl_policy=musl))
-
-
-def _is_brought(library: str) -> bool:
-    return any(fnmatchcase(library, pattern) for pattern in catalog.load().brought)
 
 
 def rpath(subject: Subject) -> Iterator[Flaw]:
