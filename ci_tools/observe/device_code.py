@@ -117,12 +117,10 @@ def warn_of_files(
         yield f"whether {what} is not known; off by default: {listed}"
     elif kernels and not switches and (place := next(asking, "")):
         yield f"whether {what} is not known; {place} asks for a GPU, and builders have none"
-    elif kernels and not named and (files or not _compiles_when_it_runs(project.tree)):
-        yield f"no kernel is compiled for it, though the source has {kernels[0]}"
-
-
-def _compiles_when_it_runs(tree: Tree) -> bool:
-    return any(JIT.search(tree.text(name)) for name in tree.files if name.endswith(".py"))
+    elif kernels and not named:
+        code = (project.tree.text(name) for name in project.tree.files if name.endswith(".py"))
+        if files or not any(map(JIT.search, code)):
+            yield f"no kernel is compiled for it, though the source has {kernels[0]}"
 
 
 def _list_build_files(project: ProjectFile) -> Iterator[str]:
