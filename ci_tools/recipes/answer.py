@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 # The labels of .github/ISSUE_TEMPLATE/wheel.yml: GitHub writes each as a heading, and the text of its field below it
 # (https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests/syntax-for-issue-forms).
 HEADINGS = ("Package", "Version", "Python", "PyTorch", "CUDA", "GPU architectures")
-EMPTY = "_No response_"
+EMPTY = "_No response_"  # what GitHub writes into a field that is left empty
 MAX_TEXT = 10_000  # characters
-MAX_FIELD = 100
-MAX_VALUES = 8
+MAX_FIELD = 100  # characters
+MAX_VALUES = 8  # of a field: their product is what has to be built
 SHOWN = 40  # characters of a field that an error repeats
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 NUMBER = r"[0-9]{1,2}\.[0-9]{1,2}"
@@ -57,6 +57,7 @@ def read_form(text: str) -> Wish:
     """Return what a form asks for; raise RejectedInput with every mistake, each with little of the text in it."""
     if len(text) > MAX_TEXT:
         raise RejectedInput([Problem("", f"the text has more than {MAX_TEXT:,} characters")])
+    # what stands before, then each heading with its text
     parts = re.split(r"^### (.*)$", text.replace("\r\n", "\n"), flags=re.MULTILINE)
     if tuple(parts[1::2]) != HEADINGS or parts[0].strip():
         what = f"the text is not that of the form, expected the headings {', '.join(HEADINGS)}"
@@ -131,6 +132,7 @@ def read_event(path: Path, label: str) -> Event:
         said: Any = json.loads(path.read_bytes())
         issue = said["issue"]
         number, body, sender = int(issue["number"]), str(issue["body"] or ""), str(said["sender"]["login"])
+        # GitHub sends a comment on a pull request as one on an issue
         return Event(number, body, sender, "pull_request" not in issue and _starts(said, label))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error

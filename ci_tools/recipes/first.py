@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 TAG = re.compile(r"(?P<before>v|release-|)(?P<version>\d[\w.+!-]*)")
+# a URL, USER@HOST: of SSH, or a path: anything else is a name on the package index
 ADDRESS = re.compile(r"[\w+.-]+://|[^/]+@[^/]+:|[./~]")
 MAX_PYTHONS = 3  # of a first recipe whose wheels serve one Python each: the newest
 UNTOLD = "0.0.1"  # of a config that is read for its source only

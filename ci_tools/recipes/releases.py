@@ -23,7 +23,7 @@ from ci_tools.plan.contradictions import explain_unsupported
 from ci_tools.publish.retention.tags import Naming, read_namings
 from ci_tools.recipes.choice import RecipeChoice, cut, version_of
 from ci_tools.recipes.places import as_in_recipe
-from ci_tools.recipes.shelf import CALLERS, Recipe, list_recipes
+from ci_tools.recipes.shelf import Recipe, list_recipes
 from ci_tools.recipes.upstream import pin_sdist
 
 if TYPE_CHECKING:
@@ -170,9 +170,9 @@ def read_config(path: Path, outside: Outside) -> list[tuple[Naming, dict[str, st
     return [(naming, owners) for naming in read_namings(root)]
 
 
-def read_namings_and_owners(outside: Outside, callers: Path = CALLERS) -> list[tuple[Naming, dict[str, str]]]:
+def read_namings_and_owners(outside: Outside) -> list[tuple[Naming, dict[str, str]]]:
     """Return the same of every recipe; raise InputError with the mistakes of one that cannot be read."""
-    recipes = list_recipes(callers)
+    recipes = list_recipes()
     owners: dict[str, dict[str, str]] = {recipe.name: {} for recipe in recipes}
     for release in releases_of_all(recipes, RecipeChoice(), outside):  # loads each, and so checks it
         named = {str(platform.platform): platform.owner or "" for platform in release.request.platforms}

@@ -197,6 +197,7 @@ def _is_served(python: Python, tags: Iterable[Tag], *, may_be_stable: bool) -> b
     """
     if any(tag.abi == python.abi_tag for tag in tags):
         return True
+    # PEP 384: since 3.2; no free-threaded Python to 3.14 loads it (PEP 803)
     stable = () if python.free_threaded else (f"cp3{minor}" for minor in range(2, python.version.minor + 1))
     lowest = set(stable)
     is_stable = any(tag.abi == "abi3" and tag.interpreter in lowest for tag in tags)
