@@ -22,12 +22,12 @@ CALL, DISPATCH = "workflow_call", "workflow_dispatch"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # of an event, a job, a permission or a secret
 SECRET = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*['\"])([A-Za-z_][A-Za-z0-9_]*)")
 OWN_TOKEN = "GITHUB_TOKEN"  # noqa: S105 - the name of a secret that every run has
-CONTEXT = re.compile(
+CONTEXT = re.compile(  # not the end of a longer name: not `inputs` within `github.event.inputs`
     r"(?<![\w.-])(inputs|secrets|needs|steps|jobs|matrix)\b((?:\s*\.\s*[\w*-]+|\[\s*'[^']*'\s*\])*)", re.IGNORECASE
 )
 PART = re.compile(r"\.\s*([\w*-]+)|\[\s*'([^']*)'\s*\]")
-LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")
-MAX_CHARACTERS = 2_000_000
+LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")  # a text, but not the key of an index such as ['name']
+MAX_CHARACTERS = 2_000_000  # with aliases expanded: a small file can become a huge one by them
 MAX_VALUES = 200_000  # generated workflows have 5,000 lines
 
 
@@ -199,7 +199,7 @@ class WorkflowDocument:
     def line(self, keys: Keys) -> int:
         """Return the line of a value, or of its key if it has one."""
         place = self.document.where(keys, key=keys in self.document.keys)
-        return int(place.rsplit(":", 2)[1])
+        return int(place.rsplit(":", 2)[1])  # FILE:LINE:COLUMN, whose file may have a colon
 
     def where(self, keys: Keys) -> str:
         """Return `file:line` of a value."""

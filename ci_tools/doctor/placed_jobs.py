@@ -49,7 +49,7 @@ class RunStart(NamedTuple):
             **RUN,
             "event_name": self.event,
             "ref": self.ref,
-            "ref_name": self.ref.split("/", 2)[-1],
+            "ref_name": self.ref.split("/", 2)[-1],  # refs/heads/a/b is a/b
             "ref_type": "tag" if self.is_tag else "branch",
             "head_ref": UNKNOWN if self.event.startswith("pull_request") else "",
             "workflow": file.value.get("name") or file.path,
@@ -81,8 +81,8 @@ def starts_of(file: WorkflowDocument) -> list[RunStart]:
         elif event == "release":
             found.append(tag)
         elif event.startswith("pull_request"):
-            found.append(RunStart(event, "refs/pull/1/merge"))
-        elif event != CALL:
+            found.append(RunStart(event, "refs/pull/1/merge"))  # as merged into its base: github.ref of pull_request
+        elif event != CALL:  # which starts no run: it is a part of its caller's
             found.append(RunStart(event, "refs/heads/main"))
     return found
 
@@ -114,6 +114,7 @@ def rows_of(value: Table, contexts: Mapping[str, Any]) -> list[dict[str, Any]] |
     if isinstance(included, Unknown) or isinstance(excluded, Unknown):
         return None
     columns = [[UNKNOWN] if isinstance(values, Unknown) else items_of(values) for values in axes.values()]
+    # `exclude` may remove some, and a hostile matrix has no end
     product = itertools.islice(itertools.product(*columns), MAX_ROWS * 4)
     rows = [dict(zip(axes, row, strict=True)) for row in product] if axes else []
     rows = [row for row in rows if not any(_fits(row, one) for one in map(table_of, items_of(excluded)))]

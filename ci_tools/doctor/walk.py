@@ -274,5 +274,6 @@ def _plan_of(call: _Call, placed: PlacedJob) -> ForetoldPlan | Unseen | None:
     known = [plan for plan in call.plans if isinstance(plan, ForetoldPlan)]
     found = [plan for plan in known if any(name.startswith(f"{plan.prefix}-") for name in names)]
     if found:
+        # the longest: `fatwheel-a-b` also begins like one of `fatwheel-a`
         return max(found, key=lambda plan: len(plan.prefix))
     return call.plans[-1] if call.plans and not names else None

@@ -33,6 +33,7 @@ WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
 EXPRESSION = "${{"  # starts a value that is unknown before a run
 LONGEST_CONDITION = 2_000  # characters of an `if:` that are read
 WIDEST = 1_000  # characters of a line that are searched for a command
+# OWNER/REPO, a folder or file in it, and a ref
 USES = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9_.-]+)((?:/[^@\s]*)?)@([!-~]+)")
 CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform|recipes|request)\.ya?ml")
 PUBLISHES = re.compile(r"/publish\.ya?ml$")
@@ -227,6 +228,7 @@ def _needs(step: WorkflowStep) -> Grants:
     """Return the permissions a step is known to need; none if it uses a secret, such as its own token."""
     if any("${{" in text and SECRET.search(text) for _, text in strings(step.value)):
         return {}
+    # OWNER/REPO, without the folder of an action within it
     needs = dict(NEEDS.get("/".join(step.action.split("/")[:2]).lower(), ()))
     return {**needs, **dict(RELEASE)} if releases(step.run) else needs
 

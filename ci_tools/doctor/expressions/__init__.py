@@ -35,7 +35,7 @@ TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_-]*)|(?P<sign>&&|\|\||[=!<>]=|[][()!<>.,*]))"
 )
 STATUS = re.compile(r"\b(?:always|cancelled|failure|success)\s*\(", re.IGNORECASE)
-DEEPEST = 50
+DEEPEST = 50  # levels, as in GitHub's runner (ExpressionConstants.MaxDepth)
 __all__ = ("UNKNOWN", "Open", "Unknown", "evaluate", "evaluate_condition", "fill", "join", "truth_of")
 WORDS = {"true": True, "false": False, "null": None, "NaN": math.nan, "Infinity": math.inf}
 
@@ -112,7 +112,7 @@ class _Parser:
     def __init__(
         self, tokens: Sequence[tuple[str, str]], contexts: Open, states: tuple[bool | None, bool | None]
     ) -> None:
-        self.rest = list(reversed(tokens))
+        self.rest = list(reversed(tokens))  # the next one is the last, for pop()
         self.contexts = contexts
         self.states = states  # whether all before was well, and whether any of it failed
 

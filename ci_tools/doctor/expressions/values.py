@@ -129,7 +129,7 @@ def to_number(value: object) -> float:
     text = value.strip()
     if not text or not re.fullmatch(NUMBER, text):
         return math.nan if text else 0.0
-    return float(int(text, 0)) if text[1:2] in {"x", "X", "o", "O"} else float(text)
+    return float(int(text, 0)) if text[1:2] in {"x", "X", "o", "O"} else float(text)  # base 0: the prefix says which
 
 
 def to_text(value: object) -> str:

@@ -107,6 +107,7 @@ def _check_known(file: WorkflowDocument, step: WorkflowStep, action: Mapping[str
 def _check_version(file: WorkflowDocument, step: WorkflowStep, action: Mapping[str, Any]) -> Iterator[DoctorFinding]:
     gone, keys = action.get("gone"), (*step.keys, "uses")
     said = step.uses.partition("@")[2]
+    # a commit has its version in a comment behind it
     version = VERSION.match(said) or VERSION.match(file.comment(keys))
     if gone and version and len(version[1]) < 4 and int(version[1]) < gone["before"]:  # noqa: PLR2004 - not a date
         what = f"{step.action} v{version[1]} has not worked since {gone['day']}"

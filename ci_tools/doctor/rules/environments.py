@@ -35,6 +35,7 @@ def check_environments(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
         if named:
             yield report_unseen(ENVIRONMENTS, facts.environments)
         return
+    # GitHub compares their names without case
     known = {name.lower(): environment for name, environment in facts.environments.items()}
     for text, jobs in named.items():
         chosen = CHOSEN.fullmatch(text)

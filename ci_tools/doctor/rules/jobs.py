@@ -82,6 +82,7 @@ def check_release_condition(_: RepositoryFacts, __: Workflow, job: WorkflowJob) 
         why = "a tag can also be released by hand or from a branch, and then without approval"
         how = "environment: ${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
         yield DoctorFinding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{how}`")
+    # `any` says that something was built, not for which channel
     if BY_EVENT.search(job.condition) and "outputs." not in job.condition.replace("outputs.any", ""):
         what = f"{job.name} depends on the event, not on what was built"
         why = "a commit without the tag of its version is refused by publish.yml, and the run fails"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaults if the setting is `read`
-PERMISSIVE: Grants = {"*": "write", "id-token": "none"}
+PERMISSIVE: Grants = {"*": "write", "id-token": "none"}  # and if it is `write`
 
 
 def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:

@@ -45,7 +45,7 @@ TAG = re.compile(r"startsWith\(\s*github\.ref\s*,\s*'refs/tags[^']*'\s*\)", re.I
 COMMAND = re.compile(
     r"^\s*fatwheel (?:publish|release|index (?:add|promote))\b(?!.*(?:--dry-run|--help|\bdir:))", re.MULTILINE
 )
-VERSIONS = ("1.2.3", "0.1.0", "2026.11.28", "1.2.3rc1")
+VERSIONS = ("1.2.3", "0.1.0", "2026.11.28", "1.2.3rc1")  # a common one, a first one, a date, and a candidate
 
 
 class Publication(NamedTuple):
