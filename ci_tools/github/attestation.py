@@ -13,7 +13,7 @@ from ci_tools.machine.process import clean_environment, run, tail
 from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
@@ -101,7 +101,8 @@ class _Verifier(NamedTuple):
     def verify(self, path: Path) -> Iterator[Problem]:
         """Yield why a file is not attested; an absolute path cannot be taken for an option or an OCI address."""
         name = one_line(path.name)
-        variables = clean_environment(self.outside.environ, _gh_variables(self.outside.environ))
+        environ = self.outside.environ
+        variables = clean_environment(environ, {name: environ[name] for name in GH if name in environ})
         command: list[str | Path] = [self.gh, "attestation", "verify", path.absolute(), *self.policy]
         with self.outside.reporter.step(f"verify {name}"):
             ended = run(command, log=self.outside.cache / "attested.log", env=variables, timeout=self.timeout)
@@ -114,7 +115,3 @@ class _Verifier(NamedTuple):
             raise InputError(msg, hint="env: GH_TOKEN: ${{ github.token }}, and permissions: attestations: read")
         if ended.status:
             yield Problem(one_line(path), f"it is not attested: {one_line(said)}")
-
-
-def _gh_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: environ[name] for name in GH if name in environ}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MOST = 1024  # hashes of one request: the description's `maxItems` of subject_digests
-PER_PAGE = 100
+PER_PAGE = 100  # the most that GitHub gives
 OWNERS = {"Organization": "orgs", "User": "users"}
 PREFIX = "sha256:"
 REMAKES = re.compile(r"/\.github/workflows/verify\.ya?ml@")  # the workflow whose runs make published wheels again
@@ -77,6 +77,7 @@ def _ask(hub: Hub, repository: Repository, digests: list[str]) -> Iterator[tuple
         query = urlencode({"per_page": PER_PAGE, **({"after": after} if after else {})})
         said = hub.ask(lambda _, query=query: _post(repository, f"{path}?{query}", body))  # type: ignore[misc]
         for digest, kept in (said.get("attestations_subject_digests") or {}).items():
+            # the list is the owner's: another repository may attest the same bytes
             own = [one for one in kept or () if one.get("repository_id") == repository.id]
             read = [_read_kept(one, digest, repository) for one in own]
             holding = tuple(one for one in read if not isinstance(one, str))
@@ -85,6 +86,7 @@ def _ask(hub: Hub, repository: Repository, digests: list[str]) -> Iterator[tuple
             elif read:
                 hub.outside.reporter.say(f"the attestation of {printable(digest)} does not hold: {read[0]}")
         page = said.get("page_info") or {}
+        # a server that repeats a page would be asked forever
         if not page.get("has_next") or page.get("next") in {None, "", after}:
             return
         after = printable(str(page["next"]))
@@ -184,6 +186,7 @@ def _refuse_signature(certificate: Certificate, signature: bytes, signed: bytes)
 def _extension(certificate: Certificate, name: ObjectIdentifier) -> str:
     """Return the text of an extension; raise ValueError if it has another type."""
     value = certificate.extensions.get_extension_for_oid(name).value.public_bytes()
+    # the long form says how many bytes the length has (X.690, 8.1.3.5)
     start = 2 + (value[1] - LONG if value[1] > LONG else 0)
     if value[0] != UTF8_STRING:
         raise ValueError(name.dotted_string)

@@ -166,7 +166,7 @@ class Hub:
                 f"env: GH_TOKEN: ${{{{ github.token }}}}, and permissions: {self.permission}: write"
             )
             raise InputError(msg, hint=hint, page="how-to/publish-a-release.md#github-releases")
-        if not re.fullmatch(r"[!-~]+", found[0][1]):
+        if not re.fullmatch(r"[!-~]+", found[0][1]):  # the error of requests would repeat the token
             msg = f"{found[0][0]} has a character that tokens do not have"
             raise InputError(msg, hint="set it again, without quotes, spaces or line breaks inside")
         return found[0]

@@ -65,8 +65,10 @@ def _cut(text: str) -> str:
 def _data(text: str) -> str:
     """Return a text escaped for one line of a command; control and direction characters are shown as escapes."""
     shown = "".join(char if char.isprintable() or char in SPACES else ascii(char)[1:-1] for char in text)
+    # the percent sign first: the others add some
     return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
+    # as actions/toolkit, core/src/command.ts: escapeProperty
     return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -72,6 +72,7 @@ def comment_on_issue(hub: Hub, number: int, text: str, name: str) -> str:
 
 def marker(name: str) -> str:
     """Return the invisible beginning of a comment of that name."""
+    # a name with `-->` would end the comment
     return f"<!-- fatwheel comment {quote(name, safe='').replace('-', '%2D')} -->\n"
 
 
@@ -85,7 +86,7 @@ def fit_comment(head: str, text: str) -> str:
     head += CUT.format(most=MOST)
     kept = text[:MOST]
     while (over := _length(head + kept) - MOST) > 0:
-        kept = kept[: -max(over // 2, 1)]
+        kept = kept[: -max(over // 2, 1)]  # a character has one or two units: never too much is cut
     return head + kept[: kept.rfind("\n") + 1 or None]
 
 
