@@ -36,6 +36,7 @@ class Parser(argparse.ArgumentParser):
         """Return the help page, its description wrapped: the formatter wraps only the texts of arguments."""
         whole, self.description = (
             self.description,
+            # argparse's own margin (HelpFormatter)
             textwrap.fill(self.description or "", get_terminal_size().columns - 2),
         )
         try:
@@ -136,6 +137,6 @@ def parse_minor(text: str) -> Minor:
 
 def parse_number(text: str) -> int:
     """Return a whole number above 0."""
-    if not re.fullmatch("[1-9][0-9]{0,9}", text):
+    if not re.fullmatch("[1-9][0-9]{0,9}", text):  # int() also reads "+7", "1_000" and other scripts' digits
         raise argparse.ArgumentTypeError(f'"{text}" is not a number, expected one such as 7')
     return int(text)

@@ -33,7 +33,7 @@ def help_of(words: Sequence[str]) -> str:
     return verbs.group_page(words[0]) if words and words[0] in verbs.GROUPS and words[1:2] in _HELPS else ""
 
 
-_HELPS = tuple([word] for word in HELP)
+_HELPS = tuple([word] for word in HELP)  # lists, as slices of a command line are
 
 
 def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})) -> argparse.Namespace:
@@ -88,6 +88,7 @@ def _own_temporary(verb: str) -> Iterator[None]:
     before, known = tempfile.tempdir, os.environ.get(TEMPORARY)
     with ExitStack() as stack:
         with suppress(OSError, MachineError):
+            # tempfile keeps the folder of its first use, whatever the variable says then
             tempfile.tempdir = os.environ[TEMPORARY] = str(stack.enter_context(scratch()))
         try:
             yield
@@ -102,7 +103,7 @@ def _flush_stdout() -> None:
 
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # a reader that has left, such as `head`, is not a failure: see `explain_failure`
         raise
     except OSError as error:
         error.filename = STDOUT

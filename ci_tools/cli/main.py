@@ -45,7 +45,7 @@ def _open_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR if name == "stderr" else os.O_RDONLY)
-            if opened != number:
+            if opened != number:  # the system gives the lowest free number, mostly this one (POSIX: open)
                 os.dup2(opened, number)
                 os.close(opened)
             os.set_inheritable(number, True)  # noqa: FBT003 - its only way

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def run_session(words: Sequence[str]) -> int:
     """Run the verb that a command line names and return its exit status."""
-    stderr = functools.cache(_open_stderr)
-    signal.signal(signal.SIGTERM, _interrupt)
+    stderr = functools.cache(_open_stderr)  # one console: rich keeps a live bar below the lines of its own console only
+    signal.signal(signal.SIGTERM, _interrupt)  # SIGINT has Python's own handler, which raises the same
     with verbose.log_until_end():
         return _run(stderr, words)
 

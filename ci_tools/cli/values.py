@@ -42,7 +42,7 @@ def find_config_or_none(options: argparse.Namespace, outside: Outside) -> Path |
     """Return the same; None if there is none, as in a repository of recipes. Raises RejectedInput for a damaged one."""
     try:
         return find_config(options, outside)
-    except RejectedInput:
+    except RejectedInput:  # an InputError too, but a damaged config is not a missing one
         raise
     except InputError:
         return None

@@ -76,7 +76,7 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
         for action in parser._actions  # noqa: SLF001 - argparse has no other way, here and below
         if (variable := VARIABLES.get(action.dest, "")) and environ.get(variable, "").strip()
     }
-    if not told or {"-h", "--help"} & {*words}:
+    if not told or {"-h", "--help"} & {*words}:  # help is printed whatever the variables hold
         return Parsed(parser.parse_args(words), {})
     given = _find_given(parser, words)
     used = {action: text for action, text in told.items() if action.dest not in given}
@@ -86,7 +86,7 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
     defaults = {action.dest: Path(text) for action, text in used.items() if not action.option_strings}
     try:
         parser.set_defaults(**defaults)
-        return Parsed(parser.parse_args([*extra, *words]), variables)
+        return Parsed(parser.parse_args([*extra, *words]), variables)  # of two, argparse keeps the later
     except InputError as error:
         if not variables:
             raise
@@ -114,8 +114,6 @@ def find_unknown(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each variable whose name is close to that of one above."""
     known = {*VARIABLES.values(), *OTHERS}
     strange = [name for name in environ if name.startswith(PREFIX) and name not in known]
-    if strange:
-        for name in sorted(strange):
-            near = close_names(name[len(PREFIX) :], [one[len(PREFIX) :] for one in known], cutoff=CLOSE)
-            if near:
-                yield f'there is no variable "{name}", did you mean "{PREFIX}{near[0]}"?'
+    for name in sorted(strange):
+        if near := close_names(name[len(PREFIX) :], [one[len(PREFIX) :] for one in known], cutoff=CLOSE):
+            yield f'there is no variable "{name}", did you mean "{PREFIX}{near[0]}"?'

@@ -28,7 +28,7 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record; of urllib3, only connections and requests."""
-        if record.name != HTTP.name or record.msg.startswith("Starting new"):
+        if record.name != HTTP.name or record.msg.startswith("Starting new"):  # "Starting new HTTPS connection (1): …"
             self._print(f"{record.name}: {record.getMessage()}")
         elif isinstance(record.args, tuple) and len(record.args) == PARTS:
             scheme, host, port, method, path, _, status, _ = record.args
@@ -74,7 +74,7 @@ def log_until_end() -> Iterator[None]:
 
 def causes_of(error: BaseException) -> Iterator[str]:
     """Yield a line for each cause of an error, the innermost last, without secrets."""
-    seen = {id(error)}
+    seen = {id(error)}  # `raise … from …` can make a circle
     while (cause := error.__cause__) is not None and id(cause) not in seen:
         seen.add(id(cause))
         yield _safe(f"caused by {type(cause).__name__}: {cause}")

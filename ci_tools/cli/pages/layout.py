@@ -48,7 +48,7 @@ def _fitting(section: PageSection, room: int) -> str | None:
     whole = "".join(_whole(section))
     if len(whole.encode()) <= room:
         return whole
-    more = MORE.format(count=len(section.rows))
+    more = MORE.format(count=len(section.rows))  # as long as it can get: fewer are left out
     left = room - sum(len(part.encode()) for part in (section.head, section.tail, more))
     shown = 0
     for line in section.rows:

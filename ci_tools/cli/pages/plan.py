@@ -77,6 +77,7 @@ def _plan_row(jobs: Sequence[Job], covered: Sequence[Covered]) -> tuple[str, ...
     """Return one row of the plan's table."""
     names = [code(job.name) for job in jobs]
     more = len(names) - MAX_NAMES
+    # one name takes no more room than "1 more"
     shown = names if more <= 1 else [*names[: MAX_NAMES - 1], f"… {more} more …", names[-1]]
     owner = [f"for {code(jobs[0].owner)}"] if jobs[0].owner else []
     heading = [f"**{len(names)} wheels**"] if more > 1 else []

@@ -225,6 +225,7 @@ def _format_verdicts(places: Iterable[_Place]) -> Iterator[str]:
     for place in places:
         pythons.setdefault(place.verdict, []).append(place.python)
     for verdict, which in pythons.items():
+        # no line break between a mark and its versions
         yield f"{MARKS[verdict]} {text(', '.join(which))}".rstrip().replace(" ", "&nbsp;")
 
 

@@ -32,6 +32,7 @@ def plain(text: str) -> str:
 
 
 def _is_plain(char: str) -> bool:
+    # U+00A0 and its like, which isprintable() refuses
     return char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"
 
 
@@ -52,7 +53,7 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = Fa
     logs are searched by line, but for tables that are a page. COLUMNS is another width.
     """
     stream = sys.stderr if on_stderr else sys.stdout
-    is_utf = (stream.encoding or UTF).lower().startswith(UTF[:3])
+    is_utf = (stream.encoding or UTF).lower().startswith(UTF[:3])  # "utf-8", "UTF8", "utf-8-sig"
     columns = shutil.get_terminal_size((PAGE, 0)).columns
     for table in tables:
         needed = _full_width(_fit_widths(table, 0))

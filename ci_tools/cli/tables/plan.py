@@ -138,15 +138,12 @@ def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
         for cell in (cell for cell in shown_cells if cell.platform is platform.platform):
             groups.setdefault(id(platform.of(cell)), []).append(cell)
         for cells in groups.values():
-            label = str(platform.platform) if len(groups) == 1 else _name_cells(cells)
+            named = f"{cells[0]} and {len(cells) - 1} more" if len(cells) > 1 else str(cells[0])
+            label = str(platform.platform) if len(groups) == 1 else named
             for what, where in _facts(platform.of(cells[0]), platform.native_files):
                 add_row(table, label, what, where)
                 label = ""
     yield table
-
-
-def _name_cells(cells: Sequence[Cell]) -> str:
-    return f"{cells[0]} and {len(cells) - 1} more" if len(cells) > 1 else str(cells[0])
 
 
 def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -40,6 +40,7 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.github.client import Hub
 
     folder = Path(options.repository)
+    # a mistyped folder must not become a question to GitHub
     if folder.exists() or options.repository.count("/") != 1 or options.repository.startswith((".", "/")):
         if options.fix:
             msg = f"--fix changes settings on GitHub, and {options.repository} is a folder, expected OWNER/REPO"
