@@ -44,6 +44,7 @@ def container(subject: Subject) -> Iterator[Flaw]:
     Some installers read the directory, others the headers: where these disagree, one file is audited and another one
     installed. uv refuses such archives, and every method of compression but the two that PyPI takes.
     """
+    # the directory may list them in any order
     infos = sorted(subject.wheel.archive.infolist(), key=lambda info: info.header_offset)
     with subject.wheel.path.open("rb") as file:
         end, loose = 0, 0
@@ -125,6 +126,7 @@ def _disagreements(header: Header | None, info: zipfile.ZipInfo, file: BinaryIO)
 
 
 def _is_named_alike(header: Header, info: zipfile.ZipInfo) -> bool:
+    # Appendix D: code page 437 without the flag
     name = header.name.decode("utf-8" if header.flags & UTF8 else "cp437", "replace")
     return name == info.orig_filename
 
@@ -145,6 +147,7 @@ def _sizes_agree(file: BinaryIO, place: int, info: zipfile.ZipInfo) -> bool:
     file.seek(place)
     data = file.read(LONGEST_SIZES).removeprefix(SIZES_SIGNATURE)
     sums = info.CRC, info.compress_size, info.file_size
+    # 4.3.9: ZIP64 has eight bytes for each size; some write it of small files, too
     forms = ("<IQQ", "<III") if max(sums[1:]) < IN_EXTRA else ("<IQQ",)
     return any(data.startswith(struct.pack(form, *sums)) for form in forms)
 
@@ -152,7 +155,7 @@ def _sizes_agree(file: BinaryIO, place: int, info: zipfile.ZipInfo) -> bool:
 def _odd_end(file: BinaryIO, directory: int, count: int) -> Iterator[Flaw]:
     """Check the record at the end of the archive, after which nothing may follow."""
     length = file.seek(0, 2)
-    start = max(0, length - END.size - 0xFFFF)
+    start = max(0, length - END.size - 0xFFFF)  # a comment has 65,535 bytes at most (4.3.16)
     file.seek(start)
     tail = file.read()
     place = tail.rfind(END_SIGNATURE)

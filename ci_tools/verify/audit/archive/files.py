@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 RECORD_HASHES = ("sha256", "sha384", "sha512")  # PEP 427: sha256 or better
-COLUMNS = 3
+COLUMNS = 3  # of RECORD: a path, a hash and a size (PEP 376)
 OTHERS_MAY_WRITE = 0o002
 FILE_KINDS = (0, stat.S_IFREG)  # 0 if the archive was not made on Unix
 # Windows reserves device names, with any extension, and forbids these characters (Win32, "Naming Files").
@@ -104,6 +104,7 @@ def _clashes(names: Iterable[str], *, is_for_linux: bool) -> Iterator[Flaw]:
     for name in names:
         place = DATA.sub("", name)
         places.setdefault(place, set()).add(name)
+        # macOS takes composed and decomposed letters for one, and any case, as Windows does
         spellings.setdefault(unicodedata.normalize("NFC", place).casefold(), set()).add(place)
         folders.update(dict.fromkeys((folder.rstrip("/") for folder in _folders(place)), name))
     for place, same in places.items():
@@ -133,6 +134,7 @@ def record(subject: Subject) -> Iterator[Flaw]:
             yield Flaw(f"{member.name} is not in RECORD", "no row", "its hash and size")
         elif member.damage:
             yield Flaw(member.damage, "unreadable", "a whole file")
+        # signatures of RECORD, whose hashes it cannot have (PEP 427)
         elif member.name not in {own, f"{own}.jws", f"{own}.p7s"}:
             yield from _record_row(member, said)
         elif member.name == own and any(said):

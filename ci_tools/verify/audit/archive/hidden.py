@@ -21,6 +21,7 @@ ZIP = b"PK\x03\x04"
 MAX_NESTED = 10_000  # at most so many members of a nested archive are read
 MAX_DEPTH = 3  # archives within archives
 MAX_NESTED_BYTES = 64 << 20  # bytes read of an archive within an archive
+# e_ident: class, byte order, version, and an ABI that is known
 ELF_START = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01[\x00-\x12]")
 PADDING = re.compile(rb"([\x00\t\n\r \xff])\1*")  # one byte, repeated
 CREDENTIALS = re.compile(
@@ -28,7 +29,7 @@ CREDENTIALS = re.compile(
 )
 KEY = re.compile(
     rb"^-----BEGIN (?P<kind>(?:RSA |EC |DSA |OPENSSH |ENCRYPTED )?PRIVATE KEY)-----\r?\n"
-    rb"(?:[A-Z][\w-]+: [^\n]*\n)*\s*[\w+/=]{40}",
+    rb"(?:[A-Z][\w-]+: [^\n]*\n)*\s*[\w+/=]{40}",  # an encrypted key has headers first (RFC 1421)
     re.MULTILINE,
 )
 KEY_STARTS = b"-----BEGIN "

@@ -95,7 +95,7 @@ def _write_libraries(libraries: Iterable[Member], folder: Path) -> Mapping[Path,
     """Write libraries under the file names that abi3audit expects, each in its own folder."""
     named = {}
     for number, member in enumerate(libraries):
-        path = folder / str(number) / member.base
+        path = folder / str(number) / member.base  # two folders may have a library of one name
         path.parent.mkdir(parents=True)
         if isinstance(member.content, bytes):
             path.write_bytes(member.content)

@@ -95,6 +95,7 @@ def _list_suffixes(tag: str) -> tuple[str, ...] | None:
     minor, abi = match["minor"], match["abi"]
     if match["platform"].startswith("win"):
         windows = "win32" if system["machine"] == "32" else f"win_{system['machine']}"
+        # Windows' Pythons look for no `.abi3`
         return ("pyd",) if abi in {"abi3", "none"} else (f"{abi}-{windows}.pyd", "pyd")
     is_free = abi.endswith("t")
     general = ("abi3t.so", "so") if is_free else ("abi3.so", "so")
@@ -151,5 +152,5 @@ def _name_init(module: str) -> frozenset[str]:
     name = folder.rpartition("/")[2] if name == "__init__" else name
     if name.isascii():
         return frozenset({f"PyInit_{name}", f"PyModExport_{name}"})
-    encoded = name.encode("punycode").decode().replace("-", "_")
+    encoded = name.encode("punycode").decode().replace("-", "_")  # PEP 489, Export Hook Name
     return frozenset({f"PyInitU_{encoded}", f"PyModExportU_{encoded}"})

@@ -142,7 +142,7 @@ def _unreached(root: str, linkings: Mapping[str, Linking]) -> frozenset[str]:
         for each in {name.rpartition("/")[2], one.name or ""} - {""}:
             by_base.setdefault(each, set()).add(name)
     lost: set[str] = set()
-    known = {linkings[root].name or ""}
+    known = {linkings[root].name or ""}  # a library that is loaded is found again by its soname
     queue: list[tuple[str, tuple[str, ...]]] = [(root, ())]
     while queue:
         file, inherited = queue.pop(0)

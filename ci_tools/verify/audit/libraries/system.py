@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.linking import Linking
 
-MAX_DEBUG_BYTES = 16 << 20
+MAX_DEBUG_BYTES = 16 << 20  # of a library's .debug_* sections
 
 FORMATS = {"linux": ("ELF",), "win": ("PE",), "macosx": ("Mach-O", "Mach-O universal")}
 MACHINES = {  # the machines of a library, by the end of the platform tag
@@ -75,6 +75,7 @@ def _find_gaps(subject: Subject) -> Iterator[Flaw]:
 
 def _find_gaps_of_linux(subject: Subject) -> Iterator[Flaw]:
     """Yield the libraries that a wheel for `linux` needs, and that no policy knows: the tag promises nothing."""
+    # newer than any policy: this takes the newest
     newest = _find_level(f"manylinux_9_9_{next(iter(sorted(subject.platforms))).removeprefix('linux_')}")
     for name, one in subject.readable_linkings.items() if newest else ():
         missing = [each for each in one.needed if each not in subject.own_names and not _is_provided(each, newest)]  # type: ignore[arg-type]
@@ -132,7 +133,7 @@ def _is_provided(library: str, level: PolicyLevel) -> bool:
 
 def _has(level: PolicyLevel, version: str) -> bool:
     prefix, _, number = version.partition("_")
-    if prefix == "GLIBC" and number[:1].isdigit():
+    if prefix == "GLIBC" and number[:1].isdigit():  # not GLIBC_PRIVATE, which is of no release
         return _numbers(number)[:2] <= [*level.number]
     versions = level.policy.symbol_versions
     return prefix not in versions or number in versions[prefix]
