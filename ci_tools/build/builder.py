@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
 LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"
+# the second: sets of texts have the same order in every run
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 
 
@@ -155,7 +156,7 @@ class Workshop:
             made = compiled or self._compile(job, toolchain, bench)
             built_with = builtwith.of_job(job, made.built_with)
             built = self._repair_wheel(made, job, bench) if job.kind is JobKind.NATIVE else made.path
-            project, version, rest = built.name.split("-", 2)
+            project, version, rest = built.name.split("-", 2)  # neither has a hyphen (PEP 427, Escaping and Unicode)
             rebuild = plan.request.release.rebuild
             rest = f"{rebuild}-{rest}" if rebuild else rest
             name = f"{project}-{version}{f'+{job.local}' if job.local else ''}-{rest}"

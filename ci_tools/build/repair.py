@@ -65,7 +65,7 @@ def find_level(wheel: Path, wheel_platform: str) -> str:
 
 
 def _number(platform_tag: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", platform_tag)[:2]))
+    return tuple(map(int, re.findall(r"\d+", platform_tag)[:2]))  # x86_64 has numbers, too
 
 
 def _find_oldest(wheel: Path, wheel_platform: str) -> str:

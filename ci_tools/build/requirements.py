@@ -76,7 +76,7 @@ class Needs(NamedTuple):
             return
         if self.exact:
             wanted = {line for line in self.exact if not (self.parts and _torch_requirement(line))}
-        arguments: list[str | Path] = ["--no-deps"] if self.exact else []
+        arguments: list[str | Path] = ["--no-deps"] if self.exact else []  # the exact list has them all
         for option, lines in {"-r": sorted(wanted), "-c": () if self.exact else self.pins}.items():
             path = place.scratch / f"requirements{option}.txt"
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -196,6 +196,7 @@ def _lines(path: Path | None) -> Iterator[str]:
 
 def _of_torch(lines: Iterable[str]) -> Iterator[Requirement]:
     for line in lines:
+        # what pip takes for a comment (COMMENT_RE of its req_file.py)
         found = _torch_requirement(re.sub(r"(^|\s)#.*", "", line).strip())
         if found and (found.marker is None or found.marker.evaluate()):
             yield found

@@ -140,6 +140,7 @@ def write_with_date(path: Path, sink: BinaryIO, epoch: int, files: Mapping[str, 
     """
     try:
         with tarfile.open(path) as archive:
+            # 0: the header has no time (RFC 1952, MTIME)
             if files or _read_gzip_time(path) not in {0, epoch} or any(member.mtime != epoch for member in archive):
                 _write_anew(archive, sink, epoch, files)
                 return
@@ -160,13 +161,13 @@ def _write_anew(archive: tarfile.TarFile, sink: BinaryIO, epoch: int, files: Map
     kept = ((member, None) for member in archive.getmembers() if member.name not in files)
     own = ((_new_member(name, content), content) for name, content in files.items())
     with (
-        gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed,
+        gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed,  # without a name, which the header would have
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as dated,
     ):
         # A hard link must come after its target, or it cannot be unpacked.
         for member, data in sorted((*kept, *own), key=lambda pair: (pair[0].islnk(), pair[0].name)):
             content = io.BytesIO(data) if data is not None else archive.extractfile(member) if member.isreg() else None
-            mode = 0o755 if member.mode & 0o100 else 0o644
+            mode = 0o755 if member.mode & 0o100 else 0o644  # whatever the umask of the builder was
             same = member.replace(mtime=epoch, mode=mode, uid=0, gid=0, uname="", gname="")
             same.pax_headers = {}  # they repeat the date, with fractions of a second
             dated.addfile(same, content)

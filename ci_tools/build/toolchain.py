@@ -204,6 +204,7 @@ class Toolchains:
             return ""
         if self._is_cross(job):
             return arm.compiler_of(self.environ)
+        # the second by itself may be just the major version (GCC, Developer Options)
         return f"c++-{output(['c++', '-dumpfullversion', '-dumpversion'])}"
 
     # -- torch
@@ -264,6 +265,7 @@ def explain_other_libc(wheel_platform: str, libc: str) -> str:
 def libc() -> str:
     """Return this machine's glibc and its version, `glibc 2.36`; "" for another C library, such as musl."""
     try:
+        # Windows has no confstr, musl not this name
         return (os.confstr("CS_GNU_LIBC_VERSION") or "") if hasattr(os, "confstr") else ""
     except (OSError, ValueError):
         return ""

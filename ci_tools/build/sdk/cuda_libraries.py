@@ -60,7 +60,7 @@ def fetch_libraries(toolkit: str, parts: Iterable[CudaPart], outside: Outside) -
         folder = outside.cache / "toolchains" / f"cuda-{toolkit}-{part.project}-{outside.host}"
 
         def fill(target: Path, part: CudaPart = part) -> None:
-            pins.update(pins or _pins(toolkit, outside))
+            pins.update(pins or _pins(toolkit, outside))  # asked once, and only if a part is missing
             _fetch(part, pins, toolkit, target, outside)
 
         with explain_unanswered(f"the headers of {part.name} cannot be fetched"):
