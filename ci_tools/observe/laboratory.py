@@ -162,6 +162,6 @@ def name_folders_alike(answer: dict[str, Any], folders: Mapping[Any, str]) -> di
     """Return an answer with this host's folders replaced by names that are the same on every host, the first first."""
     text = json.dumps(answer)
     for folder, name in folders.items():
-        text = text.replace(json.dumps(str(folder))[1:-1], name)
+        text = text.replace(json.dumps(str(folder))[1:-1], name)  # as it is escaped within the JSON
     alike: dict[str, Any] = json.loads(text)
     return alike

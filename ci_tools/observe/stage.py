@@ -237,6 +237,7 @@ class Stage(SourceCopy):
         if not self.copied or self.checkout.is_symlink():
             return
         start = len(str(self.checkout)) + 1
+        # from below: a folder that gets empty goes, too
         for folder, folders, files in os.walk(self.checkout, topdown=False):
             for entry in (*files, *folders):
                 path = f"{folder}/{entry}"
@@ -320,7 +321,7 @@ def _is_compiled(package: Path) -> bool:
 def write_script(path: Path | str, text: str) -> None:
     """Write a program that the observed build can start."""
     with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - see _stamp
-        os.fchmod(file.fileno(), 0o755)
+        os.fchmod(file.fileno(), 0o755)  # whatever the umask is
         file.write(text)
 
 

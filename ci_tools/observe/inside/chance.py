@@ -53,6 +53,7 @@ def _let_it_be_later() -> None:
     for name in ("ctime", "gmtime", "localtime"):
         setattr(time, name, _later(getattr(time, name)))
     formatted = time.strftime
+    # localtime is the later one by now
     time.strftime = lambda form, when=None: formatted(form, when or time.localtime())
     written = time.asctime
     time.asctime = lambda when=None: written(when or time.localtime())
@@ -138,10 +139,12 @@ FILES: dict[str, Callable[[BuilderSizes], str]] = {
     "/proc/meminfo": _list_memory,
     "/proc/cpuinfo": _list_processors,
     **dict.fromkeys(("/etc/os-release", "/usr/lib/os-release"), lambda one: one.release),
+    # averages, running of all tasks, the newest process (proc(5))
     "/proc/loadavg": lambda one: f"{one.processors}.00 0.50 0.25 1/100 {one.processors}\n",
     **dict.fromkeys((f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present")), _range),
     f"{CGROUP}cpuset.cpus.effective": _range,
     f"{CGROUP}cpuset/cpuset.cpus": _range,
+    # microseconds of each period: one processor
     f"{CGROUP}cpu.max": lambda one: "100000 100000\n" if one is SMALL else "max 100000\n",
     **dict.fromkeys(
         (f"{CGROUP}{folder}/cpu.cfs_quota_us" for folder in ("cpu", "cpu,cpuacct")),
@@ -149,6 +152,7 @@ FILES: dict[str, Callable[[BuilderSizes], str]] = {
     ),
     **dict.fromkeys((f"{CGROUP}{folder}/cpu.cfs_period_us" for folder in ("cpu", "cpu,cpuacct")), lambda _: "100000\n"),
     **dict.fromkeys((f"{CGROUP}memory.{name}" for name in ("high", "max")), lambda one: f"{one.limit}\n"),
+    # the last: what version 1 says of no limit, the largest number of whole pages
     f"{CGROUP}memory/memory.limit_in_bytes": lambda one: f"{2 * GIB if one is SMALL else 9223372036854771712}\n",
     **dict.fromkeys(
         (f"{CGROUP}{name}" for name in ("memory.current", "memory/memory.usage_in_bytes")),

@@ -131,7 +131,7 @@ class AskedFacts(metaclass=_Guarded):
             journal = open_file(self.journal, os.O_WRONLY | os.O_CLOEXEC)
             line += b"\n"
             while line:
-                line = line[write(journal, line) :]
+                line = line[write(journal, line) :]  # write(2) may take only a part
             close(journal)
 
     def __setattr__(self, name: str, value: Any) -> None:
