@@ -18,7 +18,7 @@ from ci_tools.doctor.documents import (
 from ci_tools.doctor.grants import Grants, granted_to, lacking, unite_grants
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.rules.references import ACTIONS
-from ci_tools.doctor.workflow_set import USES, WorkflowCall, WorkflowSet, is_fatwheel
+from ci_tools.doctor.workflow_set import DEEPEST, USES, WorkflowCall, WorkflowSet, is_fatwheel
 from ci_tools.errors import close_names, nearest
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def asked_by(file: WorkflowDocument, known: WorkflowSet, depth: int = 0) -> Gran
         called = known.called(file, str(value["uses"]), is_job=True) if "uses" in value else None
         if granted is not None:
             asked.append(granted)
-        elif isinstance(called, WorkflowDocument) and depth < 10:  # noqa: PLR2004 - GitHub's own limit
+        elif isinstance(called, WorkflowDocument) and depth < DEEPEST:
             asked.append(asked_by(called, known, depth + 1))
     return unite_grants(asked)
 
