@@ -58,7 +58,7 @@ class Foreteller(NamedTuple):
         """Return the projects of a repository with several configs, as the step itself lists them."""
         named = {name: text for name, text in environ.items() if name != "WITH_FOLDER"}
         words = step_of("projects", named, "", parser_of).arguments
-        options = parser_of("ci projects").parse_args(words[2:])
+        options = parser_of("ci projects").parse_args(words[2:])  # without "ci projects"
         listed = list_projects(options.configs, options.artifacts)
         return ForetoldPlan("", "", "", "", "", (), 0, {"projects": {"projects": json.dumps(listed)}})
 
@@ -85,7 +85,7 @@ class Foreteller(NamedTuple):
     def _plan(self, environ: Mapping[str, str]) -> ForetoldPlan | Unseen:
         today = datetime.now(timezone.utc).strftime("%Y%m%d")
         words = step_of("plan", {"GITHUB_REPOSITORY": "", **environ}, today, parser_of).arguments
-        options = parser_of("plan").parse_args(words[1:])
+        options = parser_of("plan").parse_args(words[1:])  # without "plan"
         if repository := environ.get("WITH_REPOSITORY"):
             return Unseen(f"the plan of {repository}", "its source, which is not in this checkout")
         config = self.root / options.config if options.config else location.find_config(self.root, self.root)
@@ -112,7 +112,7 @@ class Foreteller(NamedTuple):
     def _owner_of(self, tag: str, config: Path) -> str:
         """Return the other config whose tag this is."""
         for (path, _), planned in self.made.items():
-            plain = tag.partition("-rc")[0]
+            plain = tag.partition("-rc")[0]  # a candidate belongs to the config of its release
             if path != config and plain == _tag(planned):
                 return path.relative_to(self.root).as_posix()
         return ""
@@ -153,7 +153,7 @@ def _version(planned: Planned, tag: str = "") -> str:
     project = planned.plan.project
     if not project.told:
         return project.version
-    known = {"name": project.name, "version": "\0"}
+    known = {"name": project.name, "version": "\0"}  # which no tag has: it parts the template there
     before, _, after = editions.tag_of(STABLE, planned.plan.request.release.tag, known).partition("\0")
     found = re.fullmatch(f"{re.escape(before)}(.+?){re.escape(after)}(?:-rc\\d+)?", tag)
     return found[1] if found and read_version(found[1]) else parse_version(project.version).base_version
@@ -167,8 +167,7 @@ def _tag(planned: Planned) -> str:
 def _outputs(part: Plan, whole: Plan, left: str) -> dict[str, dict[str, str]]:
     """Return the outputs of the steps that a plan determines, where every wheel is built."""
     if left:
-        nothing = json.dumps({"include": []})
-        return {"plan": {"any": "false", "channel": matrix.NO_CHANNEL, "builds": nothing, "sites": nothing}}
+        return {"plan": matrix.no_outputs(left)}
     gathered = {"package": whole.project.name, "version": whole.project.version, "channel": matrix.channel_of(whole)}
     return {
         "plan": matrix.outputs(part),

@@ -118,6 +118,12 @@ def test_a_tag_of_one_project_builds_and_publishes_that_project(monorepo: Path) 
     }
 
 
+def test_it_is_known_of_every_job_of_a_project_that_the_tag_is_not_of_that_it_does_not_build(monorepo: Path) -> None:
+    jobs = [job for job in rehearse(monorepo, "tag:alpha-v1.2") if job["job"].startswith("wheels (beta) / ")]
+    unknown = [job["job"] for job in jobs if job["runs"] is None]
+    assert (len(jobs) > 1, unknown) == (True, [])
+
+
 def test_a_candidate_goes_to_the_channel_test_and_not_to_pypi(monorepo: Path) -> None:
     jobs = rehearse(monorepo, "candidate:alpha-v1.2-rc1")
     assert published(jobs)["publish (alpha) / publish"] == ("alpha 1.2, 2 files", "s3://wheels/whl", "test")
