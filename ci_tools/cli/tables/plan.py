@@ -93,7 +93,7 @@ def parts_table(parts: Sequence[Part]) -> Iterator[Table]:
     table = new_table(f"fetched to build: at least {total >> 20:,} MiB on disk", "what", "MiB", "for")
     for part in parts:
         whose = part.jobs[0] if len(part.jobs) == 1 else count(len(part.jobs), "job")
-        add_row(table, part.what, max(part.size >> 20, 1), whose)
+        add_row(table, part.what, max(part.size >> 20, 1), whose)  # 0 would say that nothing is fetched
     yield table
 
 
@@ -136,7 +136,7 @@ def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
     for platform in evidence.platforms:
         groups: dict[int, list[Cell]] = {}
         for cell in (cell for cell in shown_cells if cell.platform is platform.platform):
-            groups.setdefault(id(platform.of(cell)), []).append(cell)
+            groups.setdefault(id(platform.of(cell)), []).append(cell)  # by identity: one build's cells share the object
         for cells in groups.values():
             named = f"{cells[0]} and {len(cells) - 1} more" if len(cells) > 1 else str(cells[0])
             label = str(platform.platform) if len(groups) == 1 else named

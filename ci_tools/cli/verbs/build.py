@@ -105,7 +105,7 @@ def _run_part(options: argparse.Namespace, planned: Planned, outside: Outside) -
         return
     listed = parts.list_units(planned, options.job, options.out, outside)
     outside.reporter.say(listed.describe())
-    units = sorted(listed.units, key=lambda unit: -listed.seconds[unit.seed])
+    units = sorted(listed.units, key=lambda unit: -listed.seconds[unit.seed])  # the longest first
     shown = [{"source": unit.source, "seconds": round(listed.seconds[unit.seed], 2)} for unit in units]
     show_json({"job": listed.job, "whole": listed.whole, "units": shown})
 
