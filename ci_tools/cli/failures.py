@@ -36,17 +36,21 @@ def explain_os_error(error: OSError) -> MachineError:
     cache = cache_folder(os.environ)
     # If a folder cannot be created, the system names the topmost missing folder above it.
     explained = MachineError(said, hint="fix this and run the same command again")
-    path = Path(str(place)).absolute() if place and error.errno not in NO_ROOM else None
-    if path and (path.is_relative_to(cache) or cache.is_relative_to(path)):
+    if place and error.errno not in NO_ROOM and _is_beside(Path(str(place)).absolute(), cache):
         msg = f"the cache {cache} cannot be used: {said}"
         explained = MachineError(msg, hint="set FATWHEEL_CACHE to a folder that you can write to")
     explained.__cause__ = error
     return explained
 
 
+def _is_beside(place: Path, cache: Path) -> bool:
+    """Whether a path is the cache, is in it, or contains it."""
+    return place.is_relative_to(cache) or cache.is_relative_to(place)
+
+
 def drop_stdout() -> None:
     """Discard the unprinted output: otherwise Python would try again to write it when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as Python's docs say (signal, Note on SIGPIPE)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _full_disks() -> str:
@@ -70,8 +74,9 @@ def print_error(stderr: Console, error: FatwheelError) -> int:
             stderr.print(Text(f"  {line}"), soft_wrap=True)
     for line in commands.annotations_of(error) if steps.is_on(os.environ) else ():
         print(line, file=sys.stderr)
-    if error.status:
-        steps.add_to_page(os.environ, commands.summarize(error))
+    if error.status and (page := steps.page_of(os.environ)):
+        with Path(page).open("a", encoding="utf-8") as file:
+            file.write(commands.summarize(error))
     return error.status
 
 
@@ -80,7 +85,7 @@ def silence_commands(environ: Mapping[str, str]) -> Iterator[None]:
     """Stop GitHub from reading workflow commands in the output: much of it is untrusted text of a project."""
     import secrets
 
-    token = secrets.token_hex(16) if steps.is_on(environ) else ""  # GitHub asks for a new random one in each run
+    token = secrets.token_hex(16) if steps.is_on(environ) else ""
     if token:
         print(commands.stop(token), file=sys.stderr, flush=True)
     try:

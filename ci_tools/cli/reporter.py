@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,7 @@ class _Step:
     def _move(self, live: Progress, done: int, total: int, *columns: ProgressColumn) -> None:
         from rich.progress import BarColumn, TimeRemainingColumn
 
-        if total and live.tasks[0].total is None:  # until a size is known, there is no end to show
+        if total and live.tasks[0].total is None:
             live.columns = (*live.columns, BarColumn(), *columns, TimeRemainingColumn())
         live.update(live.tasks[0].id, completed=done, total=total or None)
 
@@ -110,7 +111,7 @@ class _Step:
         if now - self.said < EVERY:
             return
         self.said = now
-        left = (total - done) * (now - self.began) / done if done and total > done else 0  # at the speed so far
+        left = (total - done) * (now - self.began) / done if done and total > done else 0
         end = f" of {shown[1]}, {left:.0f} s left" if left else ""
         self.say(f"{self.title}: {shown[0]}{end}")
 
@@ -156,7 +157,6 @@ class TimedReporter:
             if get_ident() != self.thread:
                 yield step
                 return
-            # the steps within this one have a sum of their own
             started, outer, self.inner = time.monotonic(), self.inner, 0.0
             try:
                 yield step
@@ -173,7 +173,9 @@ class TimedReporter:
         """Show where the time of the run went, in a workflow also on the page of its job, after `what` was made."""
         line = self.summarize(sum(one.own_seconds for one in made))
         self.say(line)
-        steps.add_to_page(environ, f"{what}: {line}\n\n" if what else f"{line}\n\n")
+        if page := steps.page_of(environ):
+            with Path(page).open("a", encoding="utf-8") as file:
+                file.write(f"{what}: {line}\n\n" if what else f"{line}\n\n")
 
     def summarize(self, own: float) -> str:
         """Return where the time of the run went: `own` seconds of the project's own builds, and all others."""

@@ -7,7 +7,6 @@ shell command (https://docs.github.com/en/actions/reference/security/secure-use)
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, nearest
@@ -130,11 +129,9 @@ def is_on(environ: Mapping[str, str]) -> bool:
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
-def add_to_page(environ: Mapping[str, str], text: str) -> None:
-    """Append Markdown to the page of the workflow's job; elsewhere there is none."""
-    if is_on(environ) and (page := environ.get(PAGE)):
-        with Path(page).open("a", encoding="utf-8") as file:
-            file.write(text)
+def page_of(environ: Mapping[str, str]) -> str:
+    """Return the file of the page of the workflow's job, or "" elsewhere."""
+    return environ.get(PAGE, "") if is_on(environ) else ""
 
 
 def step_of(

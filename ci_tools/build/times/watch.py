@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.build.times.chart import write_chart
@@ -19,7 +20,6 @@ from ci_tools.machine.runner import machine, measure_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from ci_tools.build.units.launchers import Launchers
     from ci_tools.machine.context import Outside
@@ -98,4 +98,6 @@ def _tell(traced: TracedJob, launchers: Launchers, log: Path, outside: Outside) 
     lines = [*launchers.report.describe(), *describe_job(traced)]
     for line in lines:
         outside.reporter.say(f"{traced.name}: {line}")
-    steps.add_to_page(outside.environ, page_of_job(traced, lines))
+    if page := steps.page_of(outside.environ):
+        with Path(page).open("a", encoding="utf-8") as file:
+            file.write(page_of_job(traced, lines))
