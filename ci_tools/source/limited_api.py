@@ -95,7 +95,7 @@ def read_limit(definition: str, place: SourceLine | None = None) -> Limit:
 def find_limit(includes: Includes, files: Iterable[str], flagged: Limit | None = None) -> Limit | None:
     """Return the last definition that files make, read in turn, before one includes Python.h; None if there is none.
 
-    What a compiler's flags define, `flagged`, comes before theirs, until a file undoes it.
+    A definition by a compiler's flags, `flagged`, comes before those of files, until a file undoes it.
     """
     found = flagged
     seen: set[str] = set()

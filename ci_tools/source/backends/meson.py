@@ -38,7 +38,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 LONGEST_VALUE = 40  # tokens that are kept of an argument; the values it is compared with have one token
-CONDITIONS = frozenset({"if", "foreach"})  # what is below one may not run
+CONDITIONS = frozenset({"if", "foreach"})  # a call inside one may not run
 LITERAL_VERSION = re.compile(r"'(\d\.\d{1,2})'")
 FIRST_LIMITED_FREE_THREADED = Minor(3, 15)  # PEP 803
 
