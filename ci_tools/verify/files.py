@@ -29,6 +29,7 @@ from ci_tools.plan.axes import PURE
 from ci_tools.source.files import Tree
 from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_nightly
 from ci_tools.verify.audit import audit, device_images
+from ci_tools.verify.audit.libraries.extensions import STALE
 from ci_tools.verify.fingerprint import are_libraries, describe_difference
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.together import TOGETHER, find_disagreements
@@ -68,7 +69,7 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
         path.unlink()
         shown = "\n".join(map(_shown, surprises))
         stale = "delete what an earlier build has left in the source, or name it in .gitignore and build in a checkout"
-        is_stale = all(finding.rule == "suffix" for finding in surprises)
+        is_stale = all(finding.effect == STALE for finding in surprises)
         raise Rejected(
             shown, hint=stale if is_stale else "the plan predicted another wheel: `fatwheel plan --explain` says why"
         )

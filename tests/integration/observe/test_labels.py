@@ -174,8 +174,6 @@ def test_a_program_of_windows_in_a_wheel_for_all_is_data(tmp_path: Path) -> None
     ("files", "tag", "status"),
     [
         pytest.param(written("python.c", label="cp39", more=NEWER), "cp39-abi3", 0, id="a-tag-below-the-macro"),
-        pytest.param(written("stub.c", "'py3', 'none', platform"), "py3-none", 1,  # its file is named for one Python
-                     id="for-every-python-by-its-own-method"),
         pytest.param(written("python.c", "python, 'none', platform"), "cp311-none", 0, id="by-the-python-that-builds"),
     ],
 )  # fmt: skip
@@ -189,3 +187,17 @@ def test_a_build_gives_its_wheel_the_tag_of_the_plan(
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert (built.status, wheel.name) == (0, f"demo-1.0-{tag}-linux_{platform.machine()}.whl"), built.stderr
     assert fatwheel("audit", wheel).status == status
+
+
+@pytest.mark.long
+def test_a_wheel_for_every_python_with_a_file_for_one_is_refused_once_built(
+    tmp_path: Path, fatwheel: CommandLine
+) -> None:
+    files = {"fatwheel.yml": CONFIG, "demo/__init__.py": "", **written("stub.c", "'py3', 'none', platform")}
+    folder = write(tmp_path / "a", files)
+    (job,) = plan_of(folder).jobs
+    built = fatwheel("build", folder / "fatwheel.yml", "--job", job.name, "--out", tmp_path / "dist")
+    assert built.status == 1
+    assert "demo/a.cpython-311" in built.stderr
+    assert "the plan predicted another wheel" in built.stderr
+    assert list((tmp_path / "dist").glob("*.whl")) == []
