@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # 1980-01-01, the earliest date in a zip file: the date of every written file, of a checkout as of an unpacked sdist.
 EPOCH = 315532800
+# Of a copied source: zip files are given local time, and west of Greenwich EPOCH is in 1979, which zipfile refuses.
+COPIED = EPOCH + 86400
 
 
 class Level(Name):

@@ -19,6 +19,7 @@ from ci_tools.formats.magic import MAX_POINTER, binary_format, is_lfs_pointer
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.own_output import FileIdentity, find_output_files
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
+from ci_tools.model.files import COPIED
 from ci_tools.model.names import CONFIG_FILE, Sha256
 from ci_tools.model.request import GitSource, Globs, PathSource
 from ci_tools.source import git, patches
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 PROJECT = frozenset({"pyproject.toml", "setup.py"})
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 
+C_ENDINGS = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hip", ".hpp")
 MAX_NAMED = 5  # files that have changed
 PLAN = b'{\n "schema": 1,\n "request": {'  # the first bytes of a file that `fatwheel plan --out` writes
 
@@ -139,7 +141,7 @@ class Tree:
         return tuple(name for name in self.files if _is_pointer(self.root / name))
 
     def copy_to(self, folder: Path) -> None:
-        """Copy only the tree's files into `folder`, with permissions that do not depend on the umask."""
+        """Copy only the tree's files into `folder`, with permissions and times that are the same on every machine."""
         for name in self.files:
             source, target = self.root / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -147,6 +149,9 @@ class Tree:
                 shutil.copyfile(source, target, follow_symlinks=False)
             if not target.is_symlink():
                 target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)  # git keeps no other bit
+                # nvcc's -lineinfo writes the time into the object. What C is made of is newer: Cython makes it again.
+                date = COPIED + (0 if name.endswith(C_ENDINGS) else 1)
+                os.utime(target, (date, date))
 
     def list_stores(self, cache: Path) -> list[Path] | None:
         """Return the folders with the objects that a checkout of the tree borrows; None if it must not borrow any."""

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.machine.storage import seal_of, stamp_of
+from ci_tools.model.files import COPIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,9 +48,8 @@ class Copies:
         if stamp := self._take(name, place) if name else "":
             self._taken[place] = _Copy(name, stamp)
             return place
-        shutil.copytree(first, place, symlinks=True)
-        for folder in over:
-            shutil.copytree(folder, place, symlinks=True, dirs_exist_ok=True)
+        for folder in (first, *over):
+            shutil.copytree(folder, place, symlinks=True, copy_function=_copy_dated, dirs_exist_ok=folder != first)
         if name:
             self._taken[place] = _Copy(name, stamp_of(place, BYTECODE))
         return place
@@ -98,6 +98,13 @@ class Copies:
             with suppress(FileNotFoundError):
                 if folder.is_dir() and time.time() - folder.stat().st_ctime > LONGEST:
                     yield folder
+
+
+def _copy_dated(source: str, target: str) -> None:
+    """Copy a file with the same time on every machine: nvcc's -lineinfo writes a header's into the object."""
+    shutil.copy2(source, target)
+    if not source.endswith(".py"):  # a module's time stands in its bytecode
+        os.utime(target, (COPIED, COPIED))
 
 
 def _name(*folders: Path) -> str:

@@ -214,6 +214,14 @@ def test_two_copies_of_a_source_have_one_hash(tmp_path: Path) -> None:
     assert opened(tmp_path / "b").sha256 == tree.sha256
 
 
+def test_a_copy_does_not_tell_when_a_file_was_written_and_c_is_older_than_what_it_is_made_of(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a", {"a.pyx": "", "a.c": "", "b.cuh": ""})
+    os.utime(folder / "a.c", (2e9, 2e9))
+    opened(folder).copy_to(tmp_path / "b")
+    made, source, header = ((tmp_path / "b" / name).stat().st_mtime for name in ("a.c", "a.pyx", "b.cuh"))
+    assert made == header < source < 4e8
+
+
 @pytest.mark.parametrize(
     ("include", "exclude", "found"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sysconfig
 import time
@@ -181,4 +182,15 @@ def test_objects_are_the_same_without_a_store(cuda_home: Path, tmp_path: Path) -
         with open_units(tmp_path / "build", store, cuda_home) as own:
             write(own.folder, {"w.cu": NAMELESS})
             made.append(own.compile("nvcc", "-arch=sm_90", "w.cu")[0])
+    assert made[0] == made[1]
+
+
+def test_an_object_with_lines_does_not_tell_when_its_source_was_written(cuda_home: Path, tmp_path: Path) -> None:
+    made: list[bytes] = []
+    for date in (1_000_000_000, 1_500_000_000):
+        source = write(tmp_path / str(date), {"w.cu": KERNEL % "1"})
+        os.utime(source / "w.cu", (date, date))
+        with open_units(tmp_path / "build", None, cuda_home) as own:
+            Tree(source, ("w.cu",)).copy_to(own.folder)
+            made.append(own.compile("nvcc", "-arch=sm_90", "-lineinfo", "w.cu")[0])
     assert made[0] == made[1]

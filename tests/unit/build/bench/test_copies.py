@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,19 @@ def test_the_next_build_gets_the_same_copy_at_its_own_path(tmp_path: Path, kept:
     source = filled(tmp_path / "cache/torch", a="1") / "include"
     first = build(tmp_path / "one/headers", kept, source)
     assert build(tmp_path / "two/headers", kept, source) == first
+
+
+def test_a_header_has_the_same_time_in_every_copy_and_a_module_that_of_its_bytecode(tmp_path: Path, kept: Path) -> None:
+    dates: list[list[float]] = []
+    for name in ("one", "two"):
+        source = filled(tmp_path / "cache" / name, a="1") / "include"
+        (source / "m.py").touch()
+        os.utime(source / "m.py", (1e9, 1e9))
+        os.utime(source / "a.h", (2e9 if name == "two" else 1.5e9,) * 2)
+        place = Copies(kept).put(tmp_path / name / "headers", source)
+        dates.append([(place / file).stat().st_mtime for file in ("a.h", "m.py")])
+    assert dates[0] == dates[1]
+    assert dates[0][1] == 1e9
 
 
 @pytest.mark.parametrize(
