@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 COMMAND = ("-m", "twine")
 USED_LATER = (
     *("twine.cli", "twine.commands.upload", "readme_renderer.rst", "keyring.backends", "encodings.idna"),
-    *("importlib_metadata._adapters", "rich._emoji_codes", "zipp.glob"),
+    "rich._emoji_codes",
+    *(("importlib_metadata._adapters", "zipp.glob") if sys.version_info < (3, 12) else ()),  # which keyring needs
 )
 # A process that takes `-m twine ARGUMENTS` and has the prepared twine do it; whoever kills it ends that as well.
 CALLER = """\

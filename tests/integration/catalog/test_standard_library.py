@@ -47,7 +47,7 @@ def test_a_python_has_what_the_table_says(python: Python) -> None:
     if program is None:
         pytest.skip(f"no Python {python} is here")
     ended = subprocess.run(
-        [program, "-c", PROGRAM], input=json.dumps(TABLE), capture_output=True, text=True, check=True
+        [program, "-S", "-c", PROGRAM], input=json.dumps(TABLE), capture_output=True, text=True, check=True
     )
     found = json.loads(ended.stdout.splitlines()[-1])
     wrong = [

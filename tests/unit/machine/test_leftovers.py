@@ -26,18 +26,19 @@ def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_run_does_not_remove_what_another_is_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = [Thread(target=lambda: run(tmp_path))]
+    other = Thread(target=lambda: run(tmp_path))
 
     @contextmanager
     def write_slowly(path: Path) -> Iterator[BinaryIO]:
         with storage.write_atomically(path) as file:
             yield file
-            for other in others[:1]:  # it comes now, while the file is unfinished, and waits or cleans up
-                others.pop().start()
+            if other.ident is None:  # it comes now, while the file is unfinished, and waits or cleans up
+                other.start()
                 other.join(0.2)
 
     monkeypatch.setattr(jobs, "write_atomically", write_slowly)
     run(tmp_path)
+    other.join()
     assert (tmp_path / "dist/.gitignore").is_file()
 
 
