@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 FOR_TESTS = re.compile(r"(^|/)(tests?|docs?|examples?|benchmarks?)/")
 LOCK = ".fatwheel"  # the name that an output folder is locked under
+OLD_RECEIPT = 60.0  # seconds; a trial or an audit writes one in milliseconds, beside another run that builds
 NEEDS_NEWER = (2, 34)  # the glibc of the oldest distributions whose GCC, 11, needs symbols that 2.28 lacks
 
 
@@ -234,13 +235,20 @@ def refuse_level(planned: Planned, jobs: Iterable[Job], outside: Outside) -> Non
 def working_in(out: Path, outside: Outside) -> Iterator[None]:
     """Lock the output folder against other runs; a folder we make gets a .gitignore, since it may lie in the source."""
     with hold_lock(out / LOCK, outside.reporter.say):
-        for folder in (out, out / "receipts"):
-            for left in folder.glob(f".*{UNFINISHED}"):  # left by a run that was killed: this run holds the lock
-                left.unlink(missing_ok=True)
+        _sweep(out)
         if all(map(_is_ours, out.iterdir())):
             with write_atomically(out / ".gitignore") as file:  # under the lock: another run would remove it unfinished
                 file.write(MADE)
         yield
+
+
+def _sweep(out: Path) -> None:
+    """Remove the unfinished files of runs that were killed; the lock is held, but receipts are written without it."""
+    pattern, since = f".*{UNFINISHED}", time.time() - OLD_RECEIPT
+    for left in (*out.glob(pattern), *(out / "receipts").glob(pattern)):
+        with suppress(FileNotFoundError):  # it was finished meanwhile
+            if left.parent == out or left.stat().st_mtime < since:
+                left.unlink()
 
 
 def _is_ours(path: Path) -> bool:

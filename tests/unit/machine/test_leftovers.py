@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, BinaryIO
@@ -20,9 +21,17 @@ if TYPE_CHECKING:
 
 def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
     out = write(tmp_path / "dist", {"receipts/.demo.whl.json.x1.partial": "{", ".demo.whl.x2.partial": "", "a.whl": ""})
+    os.utime(out / "receipts/.demo.whl.json.x1.partial", (1e9, 1e9))
     with working_in(out, world(tmp_path)):  # what every verb does that writes there
         found = {path.name for path in out.rglob("*") if path.is_file()}
     assert found - {".fatwheel.lock", ".gitignore"} == {"a.whl"}
+
+
+def test_a_receipt_that_a_trial_is_writing_stays(tmp_path: Path) -> None:
+    receipt = tmp_path / "dist/receipts/demo.whl.json"
+    with storage.write_atomically(receipt) as file, working_in(tmp_path / "dist", world(tmp_path)):
+        file.write(b"{}")  # `validate` takes no lock, for it may take as long as a build
+    assert receipt.read_bytes() == b"{}"
 
 
 def test_a_run_does_not_remove_what_another_is_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
