@@ -295,7 +295,8 @@ def _build_or_keep(
             built = workshop.build_sdist(plan, tree, tools, out)
             _complete_sdist(planned, built.path, outside)
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
-    built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
+    built_with, before = built.built_with._replace(archs=archs), compiled.seconds if compiled else 0.0
+    seconds = before + time.monotonic() - started
     for number, each in enumerate(names):
         made = _write_receipt(built.path.with_name(each), planned, job, (key, seconds, built_with), outside)
         yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.build.toolchain import libc, libc_doubt, own_level
+from ci_tools.formats import receipts
 from tests.builders import own_backend
 from tests.builders.sources import write
 from tests.integration.conftest import own_python
@@ -45,6 +47,11 @@ def test_a_release_into_a_folder_takes_the_level_of_this_machine(fatwheel: Comma
     (wheel,) = (project / "dist").glob("*.whl")
     assert f"-{own_level(libc())}_" in wheel.name
     assert not [*(project / "dist/logs").glob("*.whl")]
+    receipt = receipts.load(wheel)
+    own = re.search(r"the project's own build ([\d.]+) s", ran.stderr)
+    assert receipt
+    assert own
+    assert receipt.seconds >= float(own[1])  # its compiling counts, though the level came later
     again = fatwheel("release", "--to", "dir:dist/index", "--here", cwd=project)
     assert (again.status, f"keep {wheel.name}: " in again.stderr) == (0, True), again.stderr
 

@@ -259,7 +259,7 @@ class Desk:
                 break
             if ran.status != -signal.SIGKILL and not STARVED.search(b"".join(work.read_output())):
                 break
-            self.report.starved.add(work.call.sources[0])
+            self.report.starved.add(self.report.name_source(work.call))
         return ran, run
 
     def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:

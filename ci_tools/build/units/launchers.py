@@ -232,7 +232,7 @@ def _open_desk(
         preprocessor=Preprocessor(str(site), last_step, {}),
         tracer=_compile_tracer(programs, folder) if store else None,
         folder=folder,
-        report=UnitReport(troubles=store.troubles if store else set()),  # one set, shown at the build's end
+        report=UnitReport(scratch / "source", troubles=store.troubles if store else set()),  # one set, shown at the end
         gate=gate,
     )
 

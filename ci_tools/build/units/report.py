@@ -13,6 +13,7 @@ from ci_tools.build.units.store import UnitCost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ci_tools.build.units.calls import CompilerCall
 
@@ -49,8 +50,9 @@ class UnitRun(NamedTuple):
 
 @dataclass(slots=True)
 class UnitReport:
-    """The units of one build, in the order in which they ended."""
+    """The units of one build, in the order in which they ended; `root` is the folder of its source."""
 
+    root: Path | None = None  # None: a source is named from the folder of its call
     units: list[DoneUnit] = field(default_factory=list)
     troubles: set[str] = field(default_factory=set)
     starved: set[str] = field(default_factory=set)  # sources whose compiler had too little memory beside others
@@ -58,11 +60,15 @@ class UnitReport:
 
     def add(self, call: CompilerCall, how: str, why: str = "", asking: float = 0.0, run: UnitRun | None = None) -> None:
         """Add a unit that has just ended."""
-        source = " ".join(os.path.relpath(call.cwd / one, call.cwd) for one in call.sources)
+        source = self.name_source(call)
         name, began, cost, waited = run or UnitRun("", time.time())
         took = (name, round(began, 3), round(time.time() - began, 3), round(cost.wall, 3), cost.peak, round(waited, 3))
         with self._lock:
             self.units.append(DoneUnit(source, how, why, asking, cost.cpu, *took))
+
+    def name_source(self, call: CompilerCall) -> str:
+        """Return the source of a call as people know it: ninja compiles ../../csrc/a.cu in a folder of its own."""
+        return " ".join(os.path.relpath(call.cwd / one, self.root or call.cwd) for one in call.sources)
 
     def describe(self) -> Iterator[str]:
         """Yield the lines for a person; none for a build without a unit."""
