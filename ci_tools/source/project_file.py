@@ -271,8 +271,15 @@ class ProjectFile:
         if version.local:
             what = f"{version} is a local version, expected a public one: each wheel gets its own +label"
             msg = f"{self._stated('version')}: {what}"
-            raise InputError(msg, hint=_hint_at(variables, "the label") if own == observed else "")
+            by_build = _hint_at(variables, "the label") if own == observed else ""
+            raise InputError(msg, hint=self.find_label(str(version)) or by_build)
         return str(version)
+
+    def find_label(self, version: str) -> str:
+        """Return a hint at the file that has a version's text with its label; "" if none has: something makes it."""
+        texts = ((name, self.tree.text(name)) for name in self.tree.files if name.endswith(STATE_VERSIONS))
+        place = next((SourceLine.at(name, text, text.index(version)) for name, text in texts if version in text), None)
+        return f"write {version.partition('+')[0]} at {place}" if place else ""
 
 
 def _hint_at(variables: Iterable[str], what: str) -> str:

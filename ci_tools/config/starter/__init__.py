@@ -196,13 +196,11 @@ def _build(starter: Starter, *, has_sdist: bool) -> Iterator[str]:
     if not has_sdist:
         yield "  sdist: false # the package index has it"
     if starter.told.requires:
-        names = ", ".join(json.dumps(one) for one in starter.told.requires)
-        why = (
-            "setuptools 82 dropped pkg_resources"
-            if OLD_SETUPTOOLS in names
-            else "cibuildwheel's before-build installs them"
-        )
-        yield f"  requires: [{names}] # {why}"
+        yield "  requires:"
+        for one in starter.told.requires:
+            is_ours = one == OLD_SETUPTOOLS
+            why = "setuptools 82 dropped pkg_resources" if is_ours else "cibuildwheel's before-build installs it"
+            yield f"    - {json.dumps(one)} # {why}"
     yield from ("  env:",) if starter.env or told else ()
     for name, value in told:
         yield f"    {to_scalar(name)}: {json.dumps(value)} # as for cibuildwheel"

@@ -35,7 +35,7 @@ HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
 EVERYWHERE = (Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS)
 BUILD_SCRIPT = re.compile(r"(^|/)(setup\.py|CMakeLists\.txt|meson\.build)$|\.cmake$")
 PKG_RESOURCES = "No module named 'pkg_resources'"
-OLD_SETUPTOOLS = "setuptools<82"
+OLD_SETUPTOOLS = "setuptools<82"  # of those that have it, the newest serves
 
 
 # A version may have no label where a variable of the first kind is empty, or one of the second kind is set.
@@ -102,9 +102,7 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     teller.ask()
     asked = project.request
     platforms = observe(asked)
-    if any(
-        PKG_RESOURCES in str(one.shown.unsupported) for one in platforms
-    ):  # the newest setuptools that has it serves
+    if any(PKG_RESOURCES in str(one.shown.unsupported) for one in platforms):
         cibuildwheel = cibuildwheel._replace(requires=(*cibuildwheel.requires, OLD_SETUPTOOLS))
         asked = project.request = replace(asked, build=asked.build._replace(requires=cibuildwheel.requires))
         platforms = observe(asked)
@@ -155,7 +153,8 @@ def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvide
     said = [f"{name}={value}" if value else f"an empty {name}" for name, value in tries]
     tried = f"; with {' or '.join(said)} it stays the same" if tries else ""
     msg = f"the version of the project is {found.version}, expected one without a label: each wheel gets its own{tried}"
-    raise InputError(msg, hint="write a fatwheel.yml with `build: {env: …}` that decides the label")
+    by_variable = "write a fatwheel.yml with `build: {env: …}` that decides the label"
+    raise InputError(msg, hint=found.project.find_label(found.version) or by_variable)
 
 
 def _choose_python(told: ProjectFile, torch: TorchRelease, catalog: Catalog) -> Python:

@@ -448,6 +448,19 @@ def test_a_label_that_no_variable_leaves_away_is_a_persons_to_decide(tmp_path: P
         start(tmp_path, files)
 
 
+@pytest.mark.slow
+def test_a_label_that_a_file_states_is_named_with_its_line(tmp_path: Path) -> None:
+    script = 'from setuptools import setup\nexec(open("demo/version.py").read())\nsetup(name="demo", version=VERSION)\n'
+    files = {
+        "pyproject.toml": pyproject("setuptools.build_meta", project=""),
+        "demo/version.py": '\nVERSION = "2.0.dev0+fast.lin"\n',
+        "setup.py": script,
+    }
+    with pytest.raises(InputError, match=r"expected one without a label") as caught:
+        start(tmp_path, files)
+    assert caught.value.hint == "write 2.0.dev0 at demo/version.py:2"
+
+
 SWITCHED = """\
 import os
 from setuptools import setup
