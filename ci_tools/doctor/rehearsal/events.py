@@ -105,7 +105,6 @@ class RehearsedEvent:
         github["repository_owner"] = repository.partition("/")[0] or UNKNOWN
         if self.name.startswith(PULL):
             github["base_ref"] = self.payload["pull_request"]["base"]["ref"]
-            github["ref"] = self.ref
         return Open({**found, "github": Open(github), "inputs": self.inputs})
 
 
