@@ -9,10 +9,14 @@ import ast
 import functools
 import re
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.language.modules import ROOT, find_modules, list_modules, read_module
+
+if TYPE_CHECKING:
+    import pytest
 
 MAX_MODULES = 15  # in a room; docs/explanation/architecture.md
 
@@ -124,6 +128,15 @@ def test_a_room_holds_few_modules() -> None:
     rooms = {path.parent for path in ROOT.rglob("*.py") if "fakes" not in path.parts}
     counts = {str(room.relative_to(ROOT)): len(list(room.glob("*.py"))) for room in rooms}
     assert {room: count for room, count in counts.items() if count > MAX_MODULES} == {}
+
+
+def test_no_file_of_tests_lies_where_pytest_does_not_look(pytestconfig: pytest.Config) -> None:
+    tests = ROOT.parent / "tests"
+    files = [path.relative_to(tests) for path in tests.rglob("test_*.py") if "node_modules" not in path.parts]
+    passed_over = pytestconfig.getini("norecursedirs")
+    assert [
+        name for name in files if any(fnmatch(one, pattern) for one in name.parts[:-1] for pattern in passed_over)
+    ] == []
 
 
 def test_imports_are_never_relative() -> None:
