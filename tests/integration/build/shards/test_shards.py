@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -247,13 +248,13 @@ def list_objects(folder: Path) -> list[Path]:
 
 
 def test_a_shard_that_is_killed_at_any_moment_loses_nothing(lab: Lab, whole: str) -> None:
-    dice, kept, kills = random.Random(47), list[Path](), 0  # noqa: S311 - moments
+    dice, kept, kills, links = random.Random(47), list[Path](), 0, count(1)  # noqa: S311 - moments
     folder = lab.find_out("killed") / "shards" / JOB / "1-of-1"
     while kills < KILLS:
         end, now = kill(lab, folder, dice.uniform(0, 1))
         assert {*kept} <= {*now}
         kept, kills = now, kills + (end < 0)
         if len(now) > UNITS:  # all of them
-            assert lab.link(f"after-{kills}-kills", folder)[0] == whole
+            assert lab.link(f"linked-{next(links)}", folder)[0] == whole
             shutil.rmtree(folder)
             kept = []
