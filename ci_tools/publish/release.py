@@ -92,7 +92,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
             if made and not core.items and not to.replace:
                 foresight.report_existing(core, targets, outside.reporter.say)
             if made is None or made.built:  # else the files of an earlier run are there, and often their trials
-                prepare_torch([job.wheel for job in jobs], planned.plan.request.validate, settings, out, outside)
+                prepare_torch(jobs, planned.plan.request.validate, settings, out, outside)
 
         checks = CHECKS._replace(look=look, compiled={} if takes_level else None)
         made, planned = _build_here(planned, names, out, outside, checks)

@@ -11,7 +11,7 @@ import io
 import re
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools.build.sdk.offers import Offers, WheelOffer, find_offers
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from ci_tools.model.facts import CatalogRow
+    from ci_tools.model.platforms import Accelerator
     from ci_tools.verify.validator import Validator
 
 
 # What only such a torch brings; of CUDA's own libraries, that of every program, whose name has the major version.
 LIBRARY = re.compile(r"lib(?:c10|torch)_(?P<kind>cuda|hip|xpu)\w*\.so|libcudart\.so\.(?P<major>\d+)")
 LABELS = {"cuda": "cu", "hip": "rocm", "xpu": "xpu"}
-LABEL = re.compile(r"(cpu|cu\d|rocm|xpu)")
+LABEL = re.compile(r"cpu|cu\d\d|rocm|xpu")
 
 
 def lend_accelerated_torch(validator: Validator, wheel: Path) -> Validator:
@@ -48,21 +49,46 @@ def lend_accelerated_torch(validator: Validator, wheel: Path) -> Validator:
     The config's index or local version decides where it names one, and the installer where nothing fits. A wheel that
     was not built with a toolkit has to do without: for CPUs, or by whomever.
     """
-    receipt, torch = receipts.load(wheel), validator.validation.torch
+    receipt = receipts.load(wheel)
     if receipt is None or not receipt.built_with.toolkit:
         return validator
     validator = replace(validator, is_accelerated=True)
-    label = _find_label(wheel) if torch and "+" not in torch and not validator.validation.torch_index else ""
-    if not torch or not label:
+    label = _find_label(wheel) if validator.validation.torch else ""
+    found = _find_build(validator, label)
+    if found is None:
         return validator
-    with suppress(FatwheelError, *UNANSWERED):  # the installer will say so, too
-        with find_offers("torch", validator.outside.environ) as offers:
-            found = _choose(torch, label, offers, validator)
-        if found:
-            why = f"the wheel is linked with it, and the installer would take {found[0]}"
-            validator.outside.reporter.say(f"{wheel.name} is tried with the torch {found[1]} for {found[2]}: {why}")
-            return replace(validator, torch_build=str(found[1]))
-    return validator
+    why = f"the wheel is linked with it, and the installer would take {found.usual}"
+    validator.outside.reporter.say(f"{wheel.name} is tried with the torch {found.version} for {found.label}: {why}")
+    return replace(validator, torch_build=str(found.version))
+
+
+def foresee_torch(validator: Validator, accelerator: Accelerator | None) -> Validator:
+    """Return a validator with the build of torch that a wheel for an accelerator will be linked with.
+
+    A wheel of such a job may be linked with none of torch's own libraries; only the finished one shows it.
+    """
+    label = LABEL.match(accelerator.label) if accelerator else None
+    found = _find_build(validator, label[0]) if label else None
+    return replace(validator, torch_build=str(found.version)) if found else validator
+
+
+class _Build(NamedTuple):
+    """A build of torch that installers do not prefer."""
+
+    version: Version
+    label: str
+    usual: Version  # the one that they prefer
+
+
+def _find_build(validator: Validator, label: str) -> _Build | None:
+    """Return the newest build of a trial's torch whose label starts so, unless the installer takes it by itself."""
+    torch = validator.validation.torch
+    if not torch or not label or "+" in torch or validator.validation.torch_index:
+        return None
+    unanswered = suppress(FatwheelError, *UNANSWERED)  # the installer will say so, too
+    with unanswered, find_offers("torch", validator.outside.environ) as offers:
+        return _choose(torch, label, offers, validator)
+    return None
 
 
 def _find_label(wheel: Path) -> str:
@@ -76,15 +102,15 @@ def _find_label(wheel: Path) -> str:
     return f"{LABELS[kind]}{major}" if kind else ""
 
 
-def _choose(torch: str, label: str, offers: Offers, validator: Validator) -> tuple[Version, Version, str] | None:
-    """Return the build that the installer takes, the newest with this label, and its label; None if they are one."""
+def _choose(torch: str, label: str, offers: Offers, validator: Validator) -> _Build | None:
+    """Return the newest build with this label; None if there is none, or the installer takes it by itself."""
     python, asked = identity(validator.interpreter), parse_specifiers(f"=={torch}")
     fitting = [one for one in offers.wheels if one.is_for(validator.outside.host) and one.is_for_python(python)]
     builds = {one.version: one for one in fitting if asked.contains(one.version, prereleases=True)}
     order = sorted(builds, reverse=True)  # as installers prefer them
     for version, found in _labels(order, builds, offers, validator):
         if found.startswith(label):
-            return None if version == order[0] else (order[0], version, found)
+            return None if version == order[0] else _Build(version, found, order[0])
     return None
 
 

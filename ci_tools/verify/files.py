@@ -27,7 +27,7 @@ from ci_tools.model.request import Request, Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
 from ci_tools.source.files import Tree
-from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_nightly
+from ci_tools.verify.accelerated_torch import foresee_torch, lend_accelerated_torch, lend_nightly
 from ci_tools.verify.audit import audit, device_images
 from ci_tools.verify.audit.libraries.extensions import STALE
 from ci_tools.verify.fingerprint import are_libraries, describe_difference
@@ -263,15 +263,17 @@ def validator_for(validation: Validation, python: Python | None, out: Path, outs
     return Validator(validation=validation, interpreter=interpreter, logs=logs, outside=outside, gpu=has_gpu())
 
 
-def prepare_torch(wheels: Sequence[str], validation: Validation, here: Here, out: Path, outside: Outside) -> None:
-    """Begin to install torch, in the background, for the trials of wheels that are yet to be built.
+def prepare_torch(jobs: Sequence[Job], validation: Validation, here: Here, out: Path, outside: Outside) -> None:
+    """Begin to install, in the background, each torch that the trials of wheels will take that are yet to be built.
 
     Raises MachineError if this machine lacks the Python of one: its build would be for nothing.
     """
     if not validation.torch:
         return
-    for python in dict.fromkeys(here.python or own_python(name) for name in wheels):
-        replace(validator_for(validation, python, out, outside), stock=here.stock).prepare_torch()
+    asked = dict.fromkeys((here.python or own_python(job.wheel), job.accelerator) for job in jobs)
+    for python, accelerator in asked:
+        validator = replace(validator_for(validation, python, out, outside), stock=here.stock)
+        foresee_torch(validator, accelerator).prepare_torch()
     outside.reporter.say(f"install torch {validation.torch} for the trials, beside the builds")
 
 

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.formats import receipts
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import BuiltWith, Outcome, Trial
+from ci_tools.model.platforms import Accelerator
 from ci_tools.model.request import Command, Validation
 from ci_tools.model.versions import Minor, Python
-from ci_tools.verify.accelerated_torch import lend_accelerated_torch
+from ci_tools.verify.accelerated_torch import foresee_torch, lend_accelerated_torch
 from ci_tools.verify.files import Here, validate_files
 from ci_tools.verify.modules import own_imports
 from ci_tools.verify.validator import Validator, own_python
@@ -103,7 +106,11 @@ def test_a_wheel_that_is_linked_with_torch_for_cuda_is_tried_with_it_where_it_is
         outside=world(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path / "links")), gpu=False,
     )  # fmt: skip
     receipts.save(wheel, replace(releases.receipt(wheel, "job"), built_with=BuiltWith(toolkit=toolkit)))
-    trial = lend_accelerated_torch(trying, wheel).install_from_file(wheel)[-1]
+    lent = lend_accelerated_torch(trying, wheel)
+    # What begins to be installed beside the build is what the finished wheel is tried with.
+    assert foresee_torch(trying, Accelerator(CUDA, Minor(13, 0)) if toolkit else None).torch_build == lent.torch_build
+    assert foresee_torch(trying, Accelerator(ROCM, Minor(7, 1))).torch_build == ""
+    trial = lent.install_from_file(wheel)[-1]
     is_told = "the torch of this trial, 9.0+cpu, has no CUDA 13: `validate: {torch-index: …}`" in trial.detail
     assert (trial.outcome, is_told) == (outcome, outcome is Outcome.NOT_EXERCISED), trial
 
