@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.units.calls import COMPILES, CUDA, LANGUAGES, NO_UNIT, PROBES
+from ci_tools.build.units.calls import COMPILES, CUDA, LANGUAGES, NO_UNIT, PROBES, expand_words
 from ci_tools.build.units.files import find_host_compiler
 from ci_tools.machine.process import output
 
@@ -95,7 +95,7 @@ class ListedBuild:
         return self._put(made, OBJECT, call, folder)
 
     def _link(self, asked: CompilerCall, seeds: Seeds, folder: Path) -> bool:
-        words = [*_expand(asked.words, asked.cwd)]
+        words = [*expand_words(asked.words, asked)]
         at = words.index("-o") + 1 if "-o" in words else len(words)
         asks = {word for word in words if NO_UNIT.fullmatch(word)} - {"-dlink", "-link"}
         if at >= len(words) or asks or PROBES.search(f"{asked.cwd} {' '.join(words)}"):
@@ -165,13 +165,3 @@ def _list_folders(call: CompilerCall, seeds: Seeds) -> Iterator[Path]:
     names = seeds.names_of(call)
     places = (call.cwd / word for word in call.folders[1::2])
     yield from (place for place in places if names.shorten(os.path.normpath(place)).startswith(OF_THE_BUILD))
-
-
-def _expand(words: Sequence[str], cwd: Path) -> Iterator[str]:
-    """Yield the words, with those of response files in their place."""
-    for word in words:
-        file = cwd / word[1:]
-        if word.startswith("@") and file.is_file():
-            yield from shlex.split(file.read_text(encoding="utf-8", errors="surrogateescape"))
-        else:
-            yield word

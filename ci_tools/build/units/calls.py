@@ -73,6 +73,12 @@ STRANGE = re.compile(
     r"|-emit-.*|-include-pch|-bundle|-opt-info|-load|-print-.*|-ftime-trace.*|-target-dir|-idp|-ddp|-dp"
 )
 WITH_LINES = re.compile(r"-g(?!0$|encode).*|-G|-lineinfo|-src-in-ptx|-flto.*|-fsanitize.*|-sanitize|-pg|-p")
+# Links that make more than a file, or another one each time, and those of a linker that is not the compiler's own.
+STRANGE_LINK = re.compile(
+    r"-f(lto|use-ld|use-linker-plugin).*|-{1,2}plugin.*|-{1,2}(Map|out-implib|reproduce)(=.*)?|-{1,2}dependency-file"
+    r"|--build-id=(uuid|0x.*)"
+)
+LINK, LINKED = "link", (".o", ".a", ".so", ".lo")
 PROBES = re.compile(r"CMakeScratch|CMakeTmp|\bcmTC_|CMake\w+CompilerId|meson-private|\bconftest\b")
 
 
@@ -110,7 +116,7 @@ def read_call(program: Path, words: Sequence[str], cwd: Path, environ: Mapping[s
     around = [environ.get(f"NVCC_{place}_FLAGS", "") for place in ("PREPEND", "APPEND")] if call.is_nvcc else ["", ""]
     try:
         given = [*shlex.split(around[0]), *words, *shlex.split(around[1])]
-        options = [*_list_options(_expand(given, call), NVCC_VALUES if call.is_nvcc else HOST_VALUES)]
+        options = [*_list_options(expand_words(given, call), NVCC_VALUES if call.is_nvcc else HOST_VALUES)]
     except (OSError, ValueError):
         return call._replace(plain="a response file that cannot be read")
     names = {name for name, _ in options}
@@ -121,6 +127,27 @@ def read_call(program: Path, words: Sequence[str], cwd: Path, environ: Mapping[s
     if PROBES.search(f"{cwd} {sources[0]} {dict(options).get('-o')}"):
         return None
     return _describe(call._replace(sources=tuple(sources)), options)
+
+
+def read_link(call: CompilerCall) -> CompilerCall | None:
+    """Return the call of a host compiler that links objects to one file; None for anything else.
+
+    Every word counts as one that the file depends on. What else it depends on is what the linker reads.
+    """
+    try:
+        words = [*expand_words(call.words, call)] if not call.is_nvcc else []
+    except (OSError, ValueError):
+        return None
+    options = [*_list_options(words, HOST_VALUES)]
+    output = dict(options).get("-o", "")
+    inputs = [value for name, value in options if not name and Path(value).suffix in LINKED]
+    parts = [part for word in words if word.startswith("-Wl,") for part in word.split(",")]
+    is_strange = any(one.fullmatch(word) for one in (NO_UNIT, STRANGE) for word in words)
+    is_strange |= any(map(STRANGE_LINK.fullmatch, [*words, *parts])) or bool(PROBES.search(f"{call.cwd} {words}"))
+    if is_strange or not inputs or not output or output.startswith("/dev/"):
+        return None
+    named = next((part.partition("=")[2] for part in parts if part.startswith("--dependency-file=")), "")  # of CMake
+    return call._replace(sources=(inputs[0],), language=LINK, output=output, dependencies=named, flags=tuple(words))
 
 
 def _describe(call: CompilerCall, options: Sequence[tuple[str, str]]) -> CompilerCall:
@@ -160,16 +187,16 @@ def _explain(call: CompilerCall, language: str, given: Mapping[str, str], parts:
     return next((why for why, holds in reasons.items() if holds), strange)
 
 
-def _expand(words: Iterable[str], call: CompilerCall) -> Iterator[str]:
+def expand_words(words: Iterable[str], call: CompilerCall) -> Iterator[str]:
     """Yield the words, with those of response files in their place; raise OSError or ValueError for a bad one."""
     words = iter(words)
     for word in words:
         name, equals, value = word.partition("=")
         if call.is_nvcc and LONG.get(name, name) == "-optf":
             for file in (value if equals else next(words, "")).split(","):
-                yield from _expand(_read_words(call.cwd / file), call)
+                yield from expand_words(_read_words(call.cwd / file), call)
         elif word.startswith("@") and (call.cwd / word[1:]).is_file():  # gcc takes the word as it is without a file
-            yield from _expand(_read_words(call.cwd / word[1:]), call)
+            yield from expand_words(_read_words(call.cwd / word[1:]), call)
         else:
             yield word
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -17,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
-from ci_tools.build.units.calls import CompilerCall, read_call
+from ci_tools.build.units.calls import CompilerCall, read_call, read_link
 from ci_tools.build.units.gate import STARVED, TimeIsUp
 from ci_tools.build.units.launcher import receive, send
-from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram
+from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram, read_lookups
 from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
+from ci_tools.build.units.seeds import digest_value
 from ci_tools.build.units.store import UnitCost, keep_cost
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ FORMAT = "2"  # of what the store holds: another one is not taken
 VARIABLES = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"),
     *("LANG", "LC_ALL", "LC_MESSAGES", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "NVVMIR_LIBRARY_DIR"),
+    *("LIBRARY_PATH", "LD_RUN_PATH", "LDEMULATION", "GNUTARGET"),
     *("INCLUDES", "SYSTEM_INCLUDES", "CUDAFE_FLAGS", "CICC_FLAGS", "PTXAS_FLAGS", "OPENCC_FLAGS", "LD_LIBRARY_PATH"),
 )
 
@@ -174,7 +175,7 @@ class Desk:
             if self.listing and self.listing.stand_in(plain, call, self.seeds, self.folder):
                 asked.end(0, b"", b"")
                 return
-            self._answer_call(asked, call, [str(program), *given])
+            self._answer_call(asked, call, plain)
         except (EOFError, ConnectionError):
             raise
         except Exception as error:
@@ -194,9 +195,14 @@ class Desk:
         before, _, name = word.rpartition(f"{self.links}/")
         return f"{before}{self.programs[name]}" if name in self.programs and name != word else word
 
-    def _answer_call(self, asked: LauncherLine, call: CompilerCall | None, words: Sequence[str]) -> None:
+    def _answer_call(self, asked: LauncherLine, call: CompilerCall | None, plain: CompilerCall) -> None:
         if call is None:
-            asked.execute(words)
+            link = read_link(plain) if self.store and self.tracer and not self.listing else None
+            if link and self.store:
+                with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:
+                    self._take_or_link(_Work(asked, link, [], Path(folder), time.time_ns()), self.store)
+                return
+            asked.execute([str(plain.program), *plain.words])
             return
         kept = self.folder / "kept" / self.seeds.seed(call)  # the same path every time: debug information may name it
         further = [*self.seeds.list_words(call, kept)]
@@ -230,16 +236,43 @@ class Desk:
             asking = time.thread_time() - began + found.seconds
         said, errors = work.read_output()
         if self.store and found.key and not ran.status:
-            content = (call.cwd / call.output).read_bytes()
-            dependencies = (call.cwd / call.dependencies).read_bytes() if call.dependencies else b""
-            made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site, ran.seconds)
-            self.store.write(name_object(found.key), made.pack())
+            self._keep(work, found.key, ran.seconds, self.store)
             self._note(call, found.key)
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
         if self.store and not ran.status:
             keep_cost(run.name, ran.cost, self.store)
         self.report.add(call, how, found.why, asking, run)
         work.asked.end(ran.status, said, errors)
+
+    def _take_or_link(self, work: _Work, store: UnitStore) -> None:
+        """Give a link its file from the store if it reads what it read before, or let the linker run, and record it."""
+        call, told = work.call, self._tell(work.call)
+        names, unit = self.seeds.names_of(call), self.seeds.name(call)
+        _, stored = self._find_unchanged(unit, digest_value(told), names, store)
+        if stored:
+            _put(stored, call, self.seeds.site)
+            (call.cwd / call.output).chmod(0o755)
+            self.report.taken_links.append(call.output)
+            work.asked.end(0, stored.said, stored.errors)
+            return
+        trace = work.folder / f"compiler{TRACE}"
+        trace.touch()
+        ran = work.compile(trace)
+        lookups = read_lookups(trace, call, self.folder)
+        if not ran.status and manifests.is_reliable(lookups, call, self.files, work.began - manifests.LAG):
+            key = digest_value([told, [self.files.digest(path) for path in sorted(lookups.read)]])
+            self._keep(work, key, ran.seconds, store)
+            made = manifests.record(key, digest_value(told), told, lookups, names, self.files)
+            manifests.save(made, unit, names, store)
+        work.asked.end(ran.status, *work.read_output())
+
+    def _keep(self, work: _Work, key: str, seconds: float, store: UnitStore) -> None:
+        """Write what a compiler or a linker made into the store."""
+        call, (said, errors) = work.call, work.read_output()
+        content = (call.cwd / call.output).read_bytes()
+        dependencies = (call.cwd / call.dependencies).read_bytes() if call.dependencies else b""
+        made = StoredUnit(content, dependencies, said, errors, call.output, self.seeds.site, seconds)
+        store.write(name_object(key), made.pack())
 
     def _note(self, call: CompilerCall, key: str) -> None:
         if self.listing:
@@ -266,7 +299,7 @@ class Desk:
         """Look for a unit's object: by the files that it read before, then by its text."""
         call = work.call
         told, names, unit = self._tell(call), self.seeds.names_of(call), self.seeds.name(call)
-        key, stored = self._find_unchanged(unit, _digest(told), names, store)
+        key, stored = self._find_unchanged(unit, digest_value(told), names, store)
         if stored:
             return _StoreAnswer(stored, UNCHANGED, key=key)
         if call.is_nvcc and self.tracer and not [*store.list_names(f"{manifests.MANIFESTS}/{unit}")]:
@@ -293,7 +326,7 @@ class Desk:
         """Write the manifest of a text that was made since `began`, if it tells everything."""
         told, names = self._tell(call), self.seeds.names_of(call)
         if manifests.is_reliable(text.lookups, call, self.files, began - manifests.LAG):
-            made = manifests.record(key, _digest(told), told, text.lookups, names, self.files)
+            made = manifests.record(key, digest_value(told), told, text.lookups, names, self.files)
             manifests.save(made, self.seeds.name(call), names, store)
 
     def _tell(self, call: CompilerCall) -> dict[str, str]:
@@ -317,7 +350,7 @@ class Desk:
         # nvcc puts a hash of the source's real path into symbols, and debug information names the folder.
         places = (str(call.source.resolve()) if call.is_nvcc else "", str(call.cwd) if call.has_lines else "")
         told = (FORMAT, self.files.identify(call), self.seeds.seed(call), call.program.name, call.language)
-        return _digest([*told, *call.flags, *places, text.digest])
+        return digest_value([*told, *call.flags, *places, text.digest])
 
     def _find_unchanged(
         self, unit: str, digest: str, names: FolderNames, store: UnitStore
@@ -358,7 +391,3 @@ def _put(stored: StoredUnit, call: CompilerCall, site: str) -> None:
         for before, now in names.items():
             content = content.replace(os.fsencode(before), os.fsencode(now))
         (call.cwd / call.dependencies).write_bytes(content)
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

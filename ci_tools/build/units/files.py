@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.build.units.calls import LINK
 from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ SPECIAL, ABSENT = "special", "absent"  # in place of a digest
 CLOCK = re.compile(rb"__(TIMESTAMP|DATE|TIME)__")
 PROGRAMS = ("cc1", "cc1plus", "as")  # that gcc calls to make an object; clang does it all itself
 LINKERS = ("collect2", "ld")
+OF_LINKS = (*LINKERS, "lto-wrapper", "lto1")  # the last two compile what an object has of gcc's own code
 SEARCHED = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "PATH")  # where a compiler looks for its programs
 OF_TOOLKIT = ("bin/*", "nvvm/bin/*", "nvvm/lib64/*", "nvvm/libdevice/*")
 LIBRARY = re.compile(r"(/\S+) \(0x")  # in what ldd prints
@@ -82,7 +84,7 @@ class Digests:
 
     def identify(self, call: CompilerCall) -> str:
         """Return a digest of the compilers of a call, and of the libraries that they load."""
-        programs = [*self._list_programs(call.program, call.environ)]
+        programs = [*self._list_programs(call.program, call.environ, OF_LINKS if call.language == LINK else ())]
         if call.is_nvcc:
             host = find_host_compiler(call)
             programs += self._list_programs(host, call.environ)
@@ -92,16 +94,16 @@ class Digests:
     def identify_program(self, program: Path, environ: Mapping[str, str]) -> str:
         """Return a digest of a host compiler with its linker, or of the whole toolkit of an nvcc."""
         is_nvcc = program.name == "nvcc"
-        return self._hash(_list_toolkit(program) if is_nvcc else [*_find_programs(program, environ, LINKERS)])
+        return self._hash(_list_toolkit(program) if is_nvcc else self._list_programs(program, environ, LINKERS))
 
     def _hash(self, programs: Collection[str]) -> str:
         self._compilers.update(programs)
         return hashlib.sha256("\n".join(map(self.digest, programs)).encode()).hexdigest()
 
-    def _list_programs(self, program: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
-        key = (str(program), *(environ.get(name, "") for name in SEARCHED))
+    def _list_programs(self, program: Path, environ: Mapping[str, str], more: Sequence[str] = ()) -> tuple[str, ...]:
+        key = (str(program), *more, *(environ.get(name, "") for name in SEARCHED))
         if key not in self._programs:
-            self._programs[key] = tuple(dict.fromkeys(_find_programs(program, environ)))
+            self._programs[key] = tuple(dict.fromkeys(_find_programs(program, environ, more)))
         return self._programs[key]
 
 
@@ -111,7 +113,7 @@ def _list_toolkit(nvcc: Path) -> list[str]:
     return [str(path) for one in OF_TOOLKIT for path in sorted(home.glob(one)) if path.is_file()]
 
 
-def _find_programs(program: Path, environ: Mapping[str, str], more: Sequence[str] = ()) -> Iterator[str]:
+def _find_programs(program: Path, environ: Mapping[str, str], more: Sequence[str]) -> Iterator[str]:
     """Yield a compiler, the programs that it calls, and the shared libraries of all of them."""
     asked = () if program.name == "nvcc" else (*PROGRAMS, *more)
     said = (output([program, f"-print-prog-name={name}"], env=environ) or "" for name in asked)

@@ -5,7 +5,6 @@ Only files of the source are compared: torch, the toolkit and options are those 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +14,7 @@ from ci_tools.build.units.desk import name_object, read_object
 from ci_tools.build.units.files import Digests
 from ci_tools.build.units.manifests import name_folders
 from ci_tools.build.units.report import PLAIN
+from ci_tools.build.units.seeds import digest_value
 from ci_tools.formats.fatbinary import digest_images
 from ci_tools.model.plan import JobKind
 
@@ -126,4 +126,4 @@ def _compare(manifest: TextManifest, source: _PlannedSource, *, is_own: bool) ->
 
 
 def _name(project: str, job: str) -> str:
-    return f"jobs/{hashlib.sha256(json.dumps([project, job]).encode()).hexdigest()}"
+    return f"jobs/{digest_value([project, job])}"

@@ -248,17 +248,5 @@ def _compile_tracer(programs: Mapping[str, Path], folder: Path) -> Path | None:
     if compiler is None or sys.platform != "linux":
         return None
     library = folder / "trace.so"
-    command: list[str | Path] = [
-        compiler,
-        "-x",
-        "c",
-        "-shared",
-        "-fPIC",
-        "-O0",
-        "-U_FORTIFY_SOURCE",
-        TRACER,
-        "-o",
-        library,
-        "-ldl",
-    ]
-    return library if run(command, log=folder / "trace.log").status == 0 else None
+    words = ("-x", "c", "-shared", "-fPIC", "-O0", "-U_FORTIFY_SOURCE", TRACER, "-o", library, "-ldl")
+    return library if run([compiler, *words], log=folder / "trace.log").status == 0 else None

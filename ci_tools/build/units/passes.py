@@ -59,15 +59,8 @@ Run: TypeAlias = "Callable[[Sequence[str], Path, Path | None], RanProgram]"
 
 
 class UnitText(NamedTuple):
-    """A digest of the text of every pass; `plain` says why it is not all that the object depends on."""
+    """A digest of the text of one pass or of all; `plain` says why it is not all that the object depends on."""
 
-    digest: str = ""
-    lookups: Lookups = Lookups()
-    seconds: float = 0.0
-    plain: str = ""
-
-
-class _Pass(NamedTuple):
     digest: str = ""
     lookups: Lookups = Lookups()
     seconds: float = 0.0
@@ -82,7 +75,7 @@ class Preprocessor(NamedTuple):
 
     site: str  # the folder of the installed packages, which has another name for each Python
     last_step: Path
-    known: dict[tuple[str, ...], _Pass]
+    known: dict[tuple[str, ...], UnitText]
 
     def read(
         self, call: CompilerCall, further: Sequence[str], run: Run, folder: Path, trace: Path | None = None
@@ -96,9 +89,7 @@ class Preprocessor(NamedTuple):
             seconds = run([str(call.program), *call.words, *further, "--dryrun"], folder / "dryrun", None).seconds
             shown = [*_list_passes(folder / f"dryrun{ERROR}", self.last_step)]
         if trace:
-            looked, made = _read_trace(trace.read_bytes(), call.cwd, folder.parent), {call.output, call.dependencies}
-            absent = looked.absent - {os.path.join(call.cwd, one) for one in made}  # noqa: PTH118 - as in the trace
-            found.append(_Pass(lookups=looked._replace(absent=absent)))
+            found.append(UnitText(lookups=read_lookups(trace, call, folder.parent)))
         for number, (words, kept) in enumerate(sorted(shown)):
             text = Path(kept) if trace and str(self.last_step) not in words else None
             one = self.known.get(tuple(words)) or self._read_pass(call, words, run, folder / f"{number}.ii", text)
@@ -113,21 +104,23 @@ class Preprocessor(NamedTuple):
         absent = frozenset().union(*(one.lookups.absent for one in found))
         return UnitText(whole, Lookups(read, absent), seconds, "" if found else "nvcc shows no pass of it")
 
-    def _read_pass(self, call: CompilerCall, words: Sequence[str], run: Run, place: Path, made: Path | None) -> _Pass:
+    def _read_pass(
+        self, call: CompilerCall, words: Sequence[str], run: Run, place: Path, made: Path | None
+    ) -> UnitText:
         trace = place.with_suffix(TRACE)
         trace.touch()
         ran = RanProgram(0) if made else run([*words, "-o", str(place)], place.with_suffix(""), trace)
         place = made or place
         if ran.status or not place.is_file():
-            return _Pass(seconds=ran.seconds, plain="it cannot be preprocessed apart")
+            return UnitText(seconds=ran.seconds, plain="it cannot be preprocessed apart")
         content = place.read_bytes()
         place.unlink()
         if any(word in content for word in READS) or INCLUDE.search(content):
-            return _Pass(seconds=ran.seconds, plain="it reads a file while it is compiled (.incbin, #embed)")
+            return UnitText(seconds=ran.seconds, plain="it reads a file while it is compiled (.incbin, #embed)")
         has_lines = call.has_lines or any(word in content for word in PLACES)
         reduced = _name_site(content, self.site) if has_lines else _drop_lines(content)
         lookups = _read_trace(trace.read_bytes(), call.cwd, place.parent.parent)
-        return _Pass(hashlib.sha256(reduced).hexdigest(), lookups, ran.seconds)
+        return UnitText(hashlib.sha256(reduced).hexdigest(), lookups, ran.seconds)
 
 
 def _preprocess(call: CompilerCall, further: Sequence[str]) -> list[str]:
@@ -165,6 +158,12 @@ def _drop_lines(content: bytes) -> bytes:
 def _name_site(content: bytes, site: str) -> bytes:
     """Return a text with one name for the folder of installed packages in the lines that say where it is from."""
     return re.sub(rb'^(# \d+ ")' + re.escape(os.fsencode(site)), rb"\1site", content, flags=re.MULTILINE)
+
+
+def read_lookups(trace: Path, call: CompilerCall, own: Path) -> Lookups:
+    """Return what a call's trace has outside `own`, but for the files that the call made."""
+    looked, made = _read_trace(trace.read_bytes(), call.cwd, own), {call.output, call.dependencies}
+    return looked._replace(absent=looked.absent - {os.path.join(call.cwd, one) for one in made})  # noqa: PTH118 - as above
 
 
 def _read_trace(trace: bytes, cwd: Path, own: Path) -> Lookups:

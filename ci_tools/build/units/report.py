@@ -55,6 +55,7 @@ class UnitReport:
     root: Path | None = None  # None: a source is named from the folder of its call
     units: list[DoneUnit] = field(default_factory=list)
     troubles: set[str] = field(default_factory=set)
+    taken_links: list[str] = field(default_factory=list)  # files from the store that a linker makes
     starved: set[str] = field(default_factory=set)  # sources whose compiler had too little memory beside others
     _lock: Lock = field(default_factory=Lock)
 
@@ -76,7 +77,8 @@ class UnitReport:
         taken, compiled = count[UNCHANGED] + count[SAME_TEXT], count[COMPILED] + count[FAILED]
         if taken:
             by_text = f" ({count[SAME_TEXT]} by their text)" if count[SAME_TEXT] else ""
-            yield f"{taken + compiled} compile units: {taken} from the store{by_text}, {compiled} compiled"
+            links = f"; {len(self.taken_links)} linked before" if self.taken_links else ""
+            yield f"{taken + compiled} compile units: {taken} from the store{by_text}, {compiled} compiled{links}"
         changed = Counter(unit.why for unit in self.units if unit.how == COMPILED and unit.why)
         for why, number in changed.most_common(SHOWN):
             yield f"{number} compiled, as this is not as in the store: {why}"

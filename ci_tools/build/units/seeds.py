@@ -51,12 +51,12 @@ class Seeds:
         """Return the name of a unit: its project, source and object, whatever its options and Python are."""
         names = self.names_of(call)
         paths = [names.shorten(os.path.normpath(call.cwd / one)) for one in (*call.sources, call.output)]
-        return _digest([self.project, [PASSING.sub("", path) for path in paths]])[:24]
+        return digest_value([self.project, [PASSING.sub("", path) for path in paths]])[:24]
 
     def seed(self, call: CompilerCall) -> str:
         """Return the seed of a unit, which is another one for other options."""
         macros = [macro for macro in call.macros if not OF_TORCH.fullmatch(macro)]
-        return f"fatwheel-{_digest([self.name(call), call.flags, macros])[:16]}"
+        return f"fatwheel-{digest_value([self.name(call), call.flags, macros])[:16]}"
 
     def list_words(self, call: CompilerCall, kept: Path) -> Iterator[str]:
         """Yield the words with which a call makes the same bytes each time; `kept` is for nvcc's own files."""
@@ -87,5 +87,6 @@ class Seeds:
         return self._known[program, option]
 
 
-def _digest(value: object) -> str:
+def digest_value(value: object) -> str:
+    """Return the sha256 of a value that JSON can say."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()

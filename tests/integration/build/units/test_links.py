@@ -1,0 +1,124 @@
+"""A library from the store is the one that the linker would make now, and a build of the same objects links nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from ci_tools.build.units.store import UnitStore
+from tests.builders.sources import write
+from tests.builders.units import open_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.builders.units import Units
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
+
+LINK = ("g++", "-shared", "a.o", "-Lfirst", "-Lsecond", "-lbeside")
+SOURCES = {"a.cpp": "int beside(); int a() { return beside() + 1; }\n", "beside.cpp": "int beside() { return 2; }\n"}
+ANOTHER = {"beside.cpp": "int beside() { return 3; }\n"}
+
+
+class Change(NamedTuple):
+    """What is compiled again to which file, or written, before the second link; and whether that is taken."""
+
+    compiled: Mapping[str, str] = {}  # the objects by their sources
+    library: str = ""  # the folder that gets a library of the new text
+    files: Mapping[str, str] = {}
+    first: tuple[str, ...] = LINK
+    then: tuple[str, ...] = ()
+    is_taken: bool = False
+
+
+SCRIPT = (*LINK, "-Wl,--version-script=names")
+CHANGES = {
+    "nothing": Change(is_taken=True),
+    "a-file-that-is-not-linked": Change(files={"README.md": "two\n"}, is_taken=True),
+    "an-object": Change(compiled={"a.cpp": "int a() { return 4; }\n"}),
+    "a-library": Change(library="second"),
+    "a-library-that-comes-first": Change(library="first"),
+    "an-option": Change(then=(*LINK, "-Wl,-rpath,$ORIGIN")),
+    "a-response-file": Change(files={"with": "-Wl,-z,now"}, first=(*LINK, "@with")),
+    "a-script": Change(files={"names": "{ global: _Z1av; local: *; };\n"}, first=SCRIPT),
+    "a-map-beside": Change(first=(*LINK, "-Wl,-Map=x.map")),
+    "a-number-that-is-random": Change(first=(*LINK, "-Wl,--build-id=uuid")),
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> UnitStore:
+    return UnitStore(folder=tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def units(store: UnitStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
+    with open_units(tmp_path_factory.mktemp("build"), store) as units:
+        yield units
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_library_from_the_store_is_what_the_linker_makes_now(
+    name: str, units: Units, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: UnitStore
+) -> None:
+    change = CHANGES[name]
+    write(units.folder / name, {**SOURCES, "with": "-Wl,-z,lazy", "names": "{ global: *; };\n", "first/none": ""})
+    make_library(units, name, "second")
+    make_object(units, name, "a.cpp")
+    link(units, name, *change.first)
+    write(units.folder / name, {**change.compiled, **change.files, **(ANOTHER if change.library else {})})
+    for source in change.compiled:
+        make_object(units, name, source)
+    if change.library:
+        make_library(units, name, change.library)
+    then = link(units, name, *(change.then or change.first))
+    monkeypatch.setattr(store, "folder", tmp_path)
+    now = link(units, name, *(change.then or change.first))
+    assert then[1] is change.is_taken
+    assert then[0] == now[0] or name == "a-number-that-is-random"
+
+
+def test_a_linker_that_is_replaced_under_its_name_is_another(
+    store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, real, found = tmp_path / "bin", shutil.which("ld"), []
+    monkeypatch.setenv("COMPILER_PATH", str(own))
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    for option in ("-z now", "-z lazy"):
+        write(own, {"ld": f'#!/bin/sh\nexec {real} {option} "$@"\n'})
+        (own / "ld").chmod(0o755)
+        with open_units(tmp_path / "build", store) as replaced:
+            variables = {"COMPILER_PATH": str(own)}
+            write(replaced.folder, {"a.cpp": "int a() { return 1; }\n"})
+            make_object(replaced, ".", "a.cpp")
+            found += [link(replaced, ".", "g++", "-shared", "a.o", **variables) for _ in range(2)]
+    assert [taken for _, taken in found] == [False, True] * 2
+    assert found[0][0] == found[1][0] != found[2][0] == found[3][0]
+
+
+def make_object(units: Units, at: str, source: str) -> None:
+    done = units.run("g++", "-fPIC", "-c", source, "-o", f"{source.removesuffix('.cpp')}.o", at=at)
+    assert done.returncode == 0, done.stderr
+
+
+def make_library(units: Units, at: str, folder: str) -> None:
+    (units.folder / at / folder).mkdir(exist_ok=True)
+    make_object(units, at, "beside.cpp")
+    (units.folder / at / "beside.o").rename(units.folder / at / folder / "beside.o")
+    done = units.run("ar", "rcsD", "libbeside.a", "beside.o", at=f"{at}/{folder}")
+    assert done.returncode == 0, done.stderr
+
+
+def link(units: Units, at: str, *words: str, **variables: str) -> tuple[bytes, bool]:
+    """Link x.so; return it, and whether it was taken."""
+    time.sleep(0.02)  # a file that changes while it is read is not relied on
+    taken = len(units.report.taken_links)
+    done = units.run(*words, "-o", "x.so", at=at, **variables)
+    assert done.returncode == 0, done.stderr
+    return (units.folder / at / "x.so").read_bytes(), len(units.report.taken_links) > taken
