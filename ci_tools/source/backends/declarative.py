@@ -55,6 +55,8 @@ OTHER_TAG = re.compile(
     r"|\b(importlib|runpy|exec|eval|__import__|setattr|globals)\b",
     re.IGNORECASE,
 )
+HOOK = re.compile("initialize|finalize|clean|pdm_build_")  # a function of a script that its backend calls
+COMPILERS = re.compile("c(ff|mak|ytho)|distutils|hatch_|meson|mypyc|nanobind|ninja|numpy|pybind|sci?k|setup|torch|zig")
 # Settings by which a hook makes a wheel for one platform and one Python.
 NATIVE_HOOK = [
     re.compile(rf"""^(?!\s*(?:if|elif)\b)[^#\n]*build_data\[["']{name}["']\]\s*=\s*{value}\b""", re.MULTILINE)
@@ -149,13 +151,6 @@ def _explain_native(project: ProjectFile, tool: str) -> str:
     return ""
 
 
-def _plugins(project: ProjectFile) -> Iterator[str]:
-    """Yield a doubt for each build requirement that may add code to the build."""
-    for requirement, place in build_requirements(project):
-        if name_of_required(requirement) not in PLAIN_COMPANIONS:
-            yield f"{place}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
-
-
 # ---------------------------------------------------------------- hatchling
 
 
@@ -172,13 +167,13 @@ def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
 
 def _runs(name: str, hook: Any, env: Mapping[str, str]) -> bool:  # noqa: ANN401 - TOML
     """Whether a hook runs and may compile; a variable can switch a disabled hook on."""
-    if name in PLAIN_HATCH_HOOKS or _is_true(env, "HATCH_BUILD_NO_HOOKS"):
+    if name in PLAIN_HATCH_HOOKS or env.get("HATCH_BUILD_NO_HOOKS") in TRUE:
         return False
     if name == "jupyter-builder" and isinstance(hook, dict) and hook.get("build-function") in JAVASCRIPT:
         return False
     asked = ("HATCH_BUILD_HOOKS_ENABLE", f"HATCH_BUILD_HOOK_ENABLE_{name.upper()}")
     by_default = hook.get("enable-by-default", True) if isinstance(hook, dict) else True
-    return bool(by_default) or any(_is_true(env, variable) for variable in asked)
+    return bool(by_default) or any(env.get(variable) in TRUE for variable in asked)
 
 
 def _judge_script(project: ProjectFile, place: str, script: str) -> str:
@@ -187,16 +182,28 @@ def _judge_script(project: ProjectFile, place: str, script: str) -> str:
     text = project.tree.text(name) if script else ""
     module = parse_module(text)
     nodes = [*ast.walk(module)] if module else []
-    imported = {item.name for node in nodes if isinstance(node, ast.Import) for item in node.names}
-    imported |= {"." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)}
-    is_known = {one.partition(".")[0] for one in imported} <= {*sys.stdlib_module_names, "hatchling", "pdm"}
-    if len(nodes) > 1 and is_known and not OTHER_TAG.search(text):
+    if len(nodes) > 1 and not OTHER_TAG.search(text) and not _import_more(nodes, project):
         return f"{place}: {project.backend} runs {name}, {KEEPS_TAG}"
     return f"{place}: {project.backend} runs the project's own code"
 
 
-def _is_true(env: Mapping[str, str], name: str) -> bool:
-    return env.get(name, "") in TRUE
+def _import_more(nodes: list[ast.AST], project: ProjectFile) -> bool:
+    """Whether a script imports what compiles or a module of the project, or hands its backend's objects to others.
+
+    Only who has these objects can set a tag: hatchling's `build_data`, pdm's `context`.
+    """
+    imported = {item.name for node in nodes if isinstance(node, ast.Import) for item in node.names}
+    imported |= {"." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)}
+    others = {one.partition(".")[0] for one in imported} - {*sys.stdlib_module_names, "hatchling", "pdm"}
+    own = {part.removesuffix(".py") for name in project.tree.names for part in name.split("/")}
+    if others & {"", *own} or any(COMPILERS.match(one.lower()) for one in others):
+        return True
+    kinds = [base for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases]
+    hooks = (node for node in nodes if isinstance(node, ast.FunctionDef) and node.args.args and HOOK.match(node.name))
+    given = {"self", *(arg.arg for hook in hooks for arg in (hook.args.args[0], hook.args.args[-1]))}
+    used = {node.value for node in nodes if isinstance(node, (ast.Attribute, ast.Subscript))}
+    handed = (node for node in nodes if isinstance(node, ast.Name) and node.id in given and node not in used)
+    return bool(others) and (any(handed) or any(not ast.unparse(kind).endswith("BuildHookInterface") for kind in kinds))
 
 
 # ---------------------------------------------------------------- poetry and pdm
@@ -208,7 +215,9 @@ def _poetry(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
-    yield from _plugins(project)
+    for requirement, at in build_requirements(project):  # any may add code to the build
+        if name_of_required(requirement) not in PLAIN_COMPANIONS:
+            yield f"{at}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
     build = ("tool", "pdm", "build")
     for key in ("run-setuptools", "setup-script"):
         if project.value(*build, key):

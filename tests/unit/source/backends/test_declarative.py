@@ -19,6 +19,7 @@ NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
 CELL = CellFacts("linux", "x86_64", Python.parse("3.12"))
 HOOK = "[tool.hatch.build.targets.wheel.hooks.mypyc]\nenable-by-default = false\n"
 JUPYTER = "[tool.hatch.build.hooks.jupyter-builder]\n"
+PACKS = "from packer import run\ndef initialize(self, version, build_data):\n    {}\n"
 BINARY = Path(sys.executable).read_bytes()[:4096]  # a real program of this machine
 
 
@@ -148,6 +149,9 @@ def test_what_compiles_nothing_is_told_from_what_may(
         pytest.param("build_data['infer_tag'] = stage\n", UNKNOWN, id="that-infers-a-tag"),
         pytest.param("build_data.update(tag=name)\n", UNKNOWN, id="that-gives-a-tag"),
         pytest.param("context.builder.config_settings['--plat-name'] = 'x'\n", UNKNOWN, id="that-names-a-platform"),
+        pytest.param(PACKS.format("run(self.root)"), NONE, id="with-code-of-others-that-gets-no-data"),
+        pytest.param(PACKS.format("run(build_data)"), UNKNOWN, id="with-code-of-others-that-gets-the-data"),
+        pytest.param("import packer\nclass Hook(packer.Base):\n    pass\n", UNKNOWN, id="that-is-a-class-of-others"),
         pytest.param("from mypyc.build import mypycify\n", UNKNOWN, id="with-code-of-others"),
         pytest.param("from .tools import build\n", UNKNOWN, id="with-a-module-beside-it"),
         pytest.param("exec(open('more.py').read())\n", UNKNOWN, id="with-a-script-of-another-name"),
