@@ -7,6 +7,7 @@ not know extension modules. So its files are parsed, call by call.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +34,8 @@ TOKEN = re.compile(
     (?P<text> f?'''.*?(?:'''|\Z) | f?'(?:\\(?:.|\Z)|[^'\\\n])*(?:'|(?=\n)|\Z) )  # to its end, closed or not
     | (?P<comment> \#[^\n]* )
     | (?P<name> [A-Za-z_]\w* )
-    | (?P<mark> [()\[\]{},:] )
+    | (?P<mark> [()\[\]{},:?] )
+    | (?P<sign> [=!<>+]?= )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -200,16 +202,26 @@ def _python_api(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
     where = f"{project.place('tool', 'meson-python', 'limited-api')}: limited-api"
     if not _is_limited(project):
         return PythonApi(Binding.FULL, str(modules[0].place))
-    versions = []
+    versions: list[Minor] = []
     for call in modules:
-        version = LITERAL_VERSION.fullmatch(call.keywords.get("limited_api", ""))
-        if version is None:
+        found = LITERAL_VERSION.findall(_resolve(call.keywords.get("limited_api", ""), tokens))
+        if not found:
             return PythonApi(Binding.UNKNOWN, f"{call.place}: its limited_api is not known, against {where}")
-        versions.append(Minor.parse(version[1]))
+        versions += map(Minor.parse, found)
     # The wheel's tag is that of the Python that builds it, so the oldest Python builds for all.
     needed = max(versions)
     free_threaded = oldest(project, max(needed, FIRST_LIMITED_FREE_THREADED), free_threaded=True)
     return PythonApi(Binding.STABLE, where, oldest(project, needed) or needed, free_threaded, built_by_lowest=True)
+
+
+def _resolve(value: str, tokens: list[Token]) -> str:
+    """Return a value as written, with what the file assigns to it if it is a name.
+
+    Of `condition ? '3.9' : ''` each version counts: meson-python makes no limited wheel but of limited modules.
+    """
+    assigned = (one for one, after in pairwise(tokens) if one.text == value and after.text in {"=", "+="})
+    lines = {token.place for token in assigned}
+    return value + "".join(token.text for token in tokens if token.place in lines)
 
 
 def _api_without_modules(project: ProjectFile, tokens: list[Token], calls: list[Call]) -> PythonApi:

@@ -138,6 +138,18 @@ def test_a_compiled_file_in_the_source_counts(tmp_path: Path) -> None:
             id="version-from-elsewhere",
         ),
         pytest.param(
+            LIMITED.replace("'3.11'", "is_on ? '3.11' : ''"),
+            "limited-api = true",
+            (Binding.STABLE, Minor(3, 11), Minor(3, 15)),
+            id="version-of-a-condition",
+        ),
+        pytest.param(
+            f"api = '3.11'\nif api == '3.13'\nendif\n{LIMITED.replace(chr(39) + '3.11' + chr(39), 'api')}",
+            "limited-api = true",
+            (Binding.STABLE, Minor(3, 11), Minor(3, 15)),
+            id="version-of-a-name",
+        ),
+        pytest.param(
             LIMITED,
             "limited-api = true\nargs.setup = ['-Dpython.allow_limited_api=false']",
             (Binding.FULL, None, None),
