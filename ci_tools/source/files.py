@@ -240,17 +240,20 @@ def whole_of(request: Request, tree: Tree) -> tuple[str, str]:
 def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, ...]:
     """Return the files without the submodules that are not checked out and not in the project's own folder.
 
-    They may be another project's of the repository. As in a clone, a build sees an empty folder; so it does of one in
-    the own folder that no clone can check out, or that .gitignore names.
+    They may be another project's of the repository, or one that a submodule needs for itself, as for its tests. As in a
+    clone, a build sees an empty folder; so it does of one in the own folder that no clone can check out, or that
+    .gitignore names.
     """
     own = f"{request.subdirectory}/" if request.subdirectory else ""
     folders = [name for name in tree.files if stat.S_ISDIR(os.lstat(f"{tree.root}{os.sep}{name}").st_mode)]
-    others = [name for name in folders if not name.startswith(own)]
+    around = tuple(f"{name}/" for name in (tree.checkout.nested(tree.files) if folders and tree.checkout else ()))
+    others = [name for name in folders if not name.startswith(own) or name.startswith(around)]
     lost = [*(tree.checkout.list_left_empty(folders) if folders and tree.checkout else ())]
     if others:
         names, paths = ", ".join(others), shlex.join(others)
         what = f"{names}: not checked out, so a build sees an empty folder"
-        outside.reporter.say(f"{what}; if {request.subdirectory} needs it: git submodule update --init {paths}")
+        way = "--init --recursive" if any(name.startswith(around) for name in others) else f"--init {paths}"
+        outside.reporter.say(f"{what}; if {request.subdirectory or 'it'} needs it: git submodule update {way}")
     return tuple(name for name in tree.files if name not in {*others, *lost})
 
 

@@ -312,6 +312,16 @@ def test_a_submodule_that_is_not_checked_out_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "whole") == "part is a submodule that is not checked out, or a repository of its own"
 
 
+def test_a_submodule_of_a_submodule_may_be_left_out(tmp_path: Path) -> None:
+    committed(write(tmp_path / "inner", {"b.cu": ""}))
+    whole = _with_submodule(tmp_path)
+    git(whole / "part", "submodule", "--quiet", "add", str(tmp_path / "inner"), "inner")
+    committed(whole / "part")
+    committed(whole)
+    git(whole / "part", "submodule", "deinit", "--quiet", "--all", "--force")
+    assert [name for name in opened(whole).files if "part" in name] == ["part/.gitmodules", "part/a.cu"]
+
+
 # ---------------------------------------------------------------- sdists
 
 
