@@ -26,13 +26,16 @@ from typing import Any
 TORCH = "2.10.0"  # as a project's own code may compare it; a version that has it in its label loses the label
 
 
-class Anything:
-    """A value of a module that is not installed here: what it does is of no account for the version."""
+class Anything(str):
+    """A value of a module that is not installed here: what it does is of no account for the version.
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self
+    A text, as Python wants one of `__repr__` and `__fspath__`, and a project's may pass it on.
+    """
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        return object.__getattribute__(self, name) if name.startswith("__") else self
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         """Return the same."""
@@ -53,18 +56,20 @@ class Anything:
     def __lt__(self, _: Any) -> bool:
         return False
 
-    __le__ = __gt__ = __ge__ = __lt__
+    __le__ = __gt__ = __ge__ = __contains__ = __lt__
 
     def __add__(self, other: Any) -> Any:
         return other
 
     __radd__ = __add__
 
+    def __int__(self) -> int:
+        return 0
+
+    __index__ = __len__ = __int__
+
     def __str__(self) -> str:
         return "not installed here"  # no version, so none can be made of it
-
-    def __fspath__(self) -> str:
-        return os.devnull
 
     def __enter__(self) -> Any:
         return self
@@ -77,7 +82,9 @@ class _Module(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__version__":
             return TORCH
-        return Anything().__getattr__(name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything(os.devnull)
 
 
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
