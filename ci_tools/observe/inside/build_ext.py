@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,21 @@ ENDINGS = {
     "shared_lib_extension": ".dll",
     "static_lib_extension": ".lib",
 }
+# What distutils' compiler for Windows has beside that for Unix, once it has found its programs (_msvccompiler.py).
+OF_MSVC: dict[str, Any] = {
+    "cc": "cl.exe",
+    "linker": "link.exe",
+    "lib": "lib.exe",
+    "initialized": True,
+    "initialize": lambda *_: None,
+    "_c_extensions": [".c"],
+    "_cpp_extensions": [".cc", ".cpp", ".cxx"],
+    "compile_options": ["/nologo", "/O2", "/W3", "/GL", "/DNDEBUG", "/MD"],
+    "compile_options_debug": ["/nologo", "/Od", "/MDd", "/Zi", "/W3", "/D_DEBUG"],
+    "ldflags_shared": ["/nologo", "/INCREMENTAL:NO", "/LTCG", "/DLL", "/MANIFEST:EMBED,ID=2", "/MANIFESTUAC:NO"],
+}
+OF_LANGUAGE = re.compile("^/T[cp](?=.)")  # before a source, for cl.exe
+OUTPUT = "/Fo"
 # Words in the keywords of plugins that compile.
 COMPILES = re.compile("c(?:uda|ython|make|ffi)|ext|kernel|module|rust|sourc")
 OF_COMPILERS = re.compile(
@@ -149,9 +165,15 @@ class Recorder(UnixCCompiler):
     def preprocess(self, *_: Any, **__: Any) -> None:
         FACTS.doubt("asks the preprocessor, whose answer no cell defines")
 
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_MSVC and FACTS.ask("os") == "windows":
+            return vars(self).setdefault(name, copy(OF_MSVC[name]))  # a project may append to it
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def spawn(self, cmd: Any, **_: Any) -> None:
-        words = list(map(str, cmd))
-        made = words[words.index("-o") + 1] if "-o" in words[:-1] else ""
+        words = [OF_LANGUAGE.sub("", str(word)) for word in cmd]
+        made = next((word.removeprefix(OUTPUT) for word in words if word.startswith(OUTPUT)), "")
+        made = words[words.index("-o") + 1] if "-o" in words[:-1] else made
         sources = [word for word in words[1:] if word.endswith(SOURCES) and not word.startswith("-")]
         for source in sources or [" ".join(words)]:
             record(source, made, words[0], [word for word in words[1:] if word != source])

@@ -164,3 +164,29 @@ def test_public_names_of_setuptools_scm_are_no_doubt(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_else_is_asked_of_setuptools_scm_is_a_doubt(body: str, doubt: str, tmp_path: Path) -> None:
     assert doubt in shown(tmp_path, body, SCM)["linux-cpu"].extensions_where
+
+
+BY_CL = """
+from setuptools.command.build_ext import build_ext
+
+class Build(build_ext):
+    def build_extension(self, ext):
+        compiler = self.compiler
+        if compiler.compiler_type != "msvc":
+            assert not hasattr(compiler, "initialized")
+            return build_ext.build_extension(self, ext)
+        if not compiler.initialized:
+            compiler.initialize()
+        compiler.spawn([compiler.cc, *compiler.compile_options, "/Tca.c", "/Foa.obj"])
+        compiler.link_shared_object(["a.obj"], self.get_ext_fullpath(ext.name))
+"""
+
+
+def test_a_build_that_calls_cl_itself_compiles_for_windows(tmp_path: Path) -> None:
+    project = PROJECT.replace("REQUIRES", "")
+    script = SETUP.replace("BODY", BY_CL).replace("modules)", 'modules, cmdclass={"build_ext": Build})')
+    found = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, "pyproject.toml": project, "setup.py": script,
+                                               "a.c": "", "demo/__init__.py": ""})).platforms  # fmt: skip
+    assert {one.shown.extensions_where for one in found} == {
+        "observed by running setup.py: compiles 1 file into demo/a"
+    }

@@ -71,6 +71,7 @@ def test_a_value_that_differs_decides_nothing_unseen(
         ),
         pytest.param("os.close(os.open('x', os.O_CREAT | os.O_WRONLY))\nos.remove('x')\n", id="a-flag", marks=LONG),
         pytest.param("import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n", id="a-signal", marks=LONG),
+        pytest.param("assert os.path.normcase('a.c') == os.path.normcase('a.c')\n", id="a-path"),
         pytest.param("exec(compile('VERSION = 1', 'version.py', 'exec'))\n", id="a-syntax-that-all-know", marks=LONG),
     ],
 )

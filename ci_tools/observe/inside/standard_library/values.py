@@ -7,6 +7,7 @@ as it would in the cell.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,7 +25,7 @@ NOT_OF_WINDOWS = {
     "asyncio": "get_event_loop_policy new_event_loop",
     "ctypes": "alignment",
     "pathlib": "PosixPath WindowsPath",
-    "posixpath": "normcase splitdrive",
+    "posixpath": "splitdrive",
     "struct": "Struct",
     "sysconfig": "get_preferred_scheme get_scheme_names",
     "tempfile": "gettempdir gettempdirb",
@@ -148,7 +149,7 @@ def _by_system(here: Any, windows: Any) -> Callable[[], Any]:
     return lambda: windows if FACTS.ask("os") == "windows" else here
 
 
-def _by_system_lately(module: str, name: str, windows: Callable[[Any], int]) -> Callable[[], Any]:
+def _by_system_lately(module: str, name: str, windows: Callable[[Any], Any]) -> Callable[[], Any]:
     """Return a module's own function, or another one on Windows; the module is imported by then."""
     return lambda: windows if FACTS.ask("os") == "windows" else names_of(sys.modules[module])[name]
 
@@ -160,6 +161,13 @@ def _calculate_on_windows(form: Any) -> int:
     text = form if isinstance(form, str) else bytes(form).decode()
     is_native = not text.startswith(("=", "<", ">", "!"))
     return struct.calcsize(text.replace("l", "i").replace("L", "I") if is_native else text)
+
+
+def _normalise_on_windows(path: Any) -> Word:
+    """Return a path that is compared as `ntpath.normcase` makes it."""
+    word = Word(os.fsdecode(path))
+    word.windows = str.__str__(word).replace("/", "\\").lower()
+    return word
 
 
 def _size_on_windows(kind: Any) -> int:
@@ -202,7 +210,11 @@ def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
     paths |= {"devnull": _word("/dev/null", "nul"), "defpath": _word("/bin:/usr/bin", ".;C:\\bin")}
     answers: dict[str, dict[str, Callable[[], Any]]] = {
         "os": {**paths, "linesep": _word("\n", "\r\n")},
-        "posixpath": {**paths, "__name__": _by_system("posixpath", "ntpath")},
+        "posixpath": {
+            **paths,
+            "__name__": _by_system("posixpath", "ntpath"),
+            "normcase": _by_system_lately("posixpath", "normcase", _normalise_on_windows),
+        },
         "shutil": {"_WINDOWS": _by_system(False, True)},
         "subprocess": {"_mswindows": _by_system(False, True)},
         "mimetypes": {"_winreg": _by_system(None, _WindowsObject("mimetypes._winreg"))},
