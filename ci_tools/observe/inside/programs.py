@@ -106,6 +106,8 @@ def _replace_own(real: Any) -> Any:
         whole = [args] if isinstance(args, (str, bytes, os.PathLike)) else [*args]
         words = [os.fsdecode(word) for word in whole]
         start = 1 if words and os.path.basename(words[0]) in SHELLS else 0
+        if words and OF_WINDOWS.search(words[0]):  # where a bare * would be expanded, so versioneer quotes it
+            args = words = [word.replace("\\*", "*") for word in words]
         if words[start:] and not options.get("shell") and FACTS.lets_ask():
             path = os.path.abspath(os.path.join(os.fsdecode(options.get("cwd") or ""), words[start]))
             head = _read_head(path)

@@ -108,6 +108,22 @@ def test_a_new_commit_observes_again_only_what_asked_git(tmp_path: Path, script:
     assert (kept.stat().st_mtime_ns != before) is again
 
 
+QUOTES = """\
+import subprocess, sys
+from setuptools import setup
+git, any_ = ("git.exe", "\\\\*") if sys.platform == "win32" else ("git", "*")
+found = subprocess.run([git, "describe", "--match", "v" + any_, "--tags"], capture_output=True, text=True, check=True)
+setup(name="demo", version=found.stdout.strip(), packages=["demo"])
+"""
+
+
+def test_a_star_that_windows_would_expand_is_quoted_there(tmp_path: Path) -> None:
+    config = CONFIG.replace("platforms:", "platforms:\n  windows: {owner: x}")
+    folder = tagged(tmp_path / "a", {"setup.py": QUOTES, "fatwheel.yml": config})
+    found = evidence_of(folder).platforms
+    assert {one.shown.unsupported for one in found} == {None}
+
+
 def test_without_git_a_build_finds_no_repository(tmp_path: Path) -> None:
     folder = write(tmp_path / "a", {**FILES, "setup.py": LOOKS})
     assert sources(evidence_of(folder)) == {"b.c"}
