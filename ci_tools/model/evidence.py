@@ -77,6 +77,31 @@ class PythonApi(NamedTuple):
     mislabel: Mislabel | None = None
 
 
+def name_tag(api: PythonApi) -> str:
+    """Return the tag of interpreter and ABI that a build gives its wheel."""
+    lowest = api.label or api.lowest
+    return f"cp{lowest.digits}-abi3" if api.kind is Binding.STABLE and lowest else api.tag or "py3-none"
+
+
+def explain_false_tag(api: PythonApi) -> str:
+    """Return why the tag of a wheel is certain not to be true, and what to change; "" if it may be."""
+    if api.mislabel is None or not api.mislabel.is_certain:
+        return ""
+    return f"the wheel is tagged {name_tag(api)}, though {api.mislabel.what}: {explain_way_out(api)}"
+
+
+def explain_way_out(api: PythonApi) -> str:
+    """Return what to change about a tag that is not true."""
+    if api.kind is Binding.STABLE and api.lowest:
+        if PY_API in api.where:
+            nanobind = "from cp312 on nanobind's STABLE_ABI, with Python's component Development.SABIModule"
+            asked = f"USE_SABI {api.lowest} (or {nanobind}) for each module, on each system"
+            return f"expected {asked}, or no wheel.{PY_API}"
+        macro = f"0x03{api.lowest.minor:02X}0000"  # 3.12 is 0x030C0000
+        return f"expected py_limited_api=True and Py_LIMITED_API {macro} for what is compiled, or no tag of its own"
+    return "expected no tag of its own, or one that is true (get_tag and root_is_pure of bdist_wheel)"
+
+
 class TorchAbi(NamedTuple):
     """The torch ABI of the compiled code; `target` is TORCH_TARGET_VERSION."""
 
@@ -123,6 +148,7 @@ class LeftOut(NamedTuple):
 
 OWN_SUFFIX = ".cpython-fatwheel.so"
 PURE_TAG = "py3"
+PY_API = "py-api"  # the setting of scikit-build-core that tags a wheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from ci_tools.catalog.cuda_parts import redist_facts
 from ci_tools.config.starter.cibuildwheel import Told
 from ci_tools.config.starter.survey import HOST, Survey, Switch, admitted, choose_versions
 from ci_tools.errors import InputError, close_names
-from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extensions, PlatformEvidence
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extensions, PlatformEvidence, explain_false_tag
 from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import PathSource, ToolchainKind
@@ -141,8 +141,9 @@ def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[LeftPla
         told = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
         msg = f"no platform can be built: {told}"
         key = "requires: […]}` names the packages" if MISSING in told else "env: {…}}` has the variables"
+        is_of_line = SYNTAX in told or all(explain_false_tag(one.shown.python_api) for one in found.platforms)
         hint = f"write a fatwheel.yml whose `build: {{{key} that the build needs"
-        raise InputError(msg, hint="mend that line" if SYNTAX in told else hint)
+        raise InputError(msg, hint="mend that line" if is_of_line else hint)
     return kept, left
 
 
@@ -156,6 +157,8 @@ def _why_not(one: PlatformEvidence, found: Survey) -> str:
         return f'no kernel is compiled for it by default; with `env: {{{name}: "{value}"}}` ({left.where}) some are'
     if shown.unsupported:
         return f"its {'wheel would lack kernels' if shown.is_hollow else 'build fails there'}: {shown.unsupported}"
+    if why := explain_false_tag(shown.python_api):
+        return f"{shown.python_api.tagged_at}: {why}"
     if one.platform.endswith(("cuda", "rocm", "xpu")):
         plain = next((other.shown for other in found.platforms if other.platform is Platform.LINUX_CPU), None)
         switch = next((it for it in found.switches if it.platform == one.platform), None)

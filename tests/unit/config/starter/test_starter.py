@@ -261,6 +261,19 @@ def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_a_tag_that_plan_refuses_is_refused_at_once(tmp_path: Path) -> None:
+    setup = """\
+from setuptools import Extension, setup
+setup(ext_modules=[Extension("demo.a", ["a.c"])], options={"bdist_wheel": {"py_limited_api": "cp311"}})
+"""
+    files = {"pyproject.toml": pyproject("setuptools.build_meta"), "setup.py": setup, "a.c": "#include <Python.h>\n"}
+    said = r"setup.py:2: the wheel is tagged cp311-abi3, though a.c:1: includes Python.h, and nothing defines"
+    with pytest.raises(InputError, match=said) as caught:
+        start(tmp_path, files)
+    assert caught.value.hint == "mend that line"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "place"),
     [
