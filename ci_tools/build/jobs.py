@@ -84,13 +84,7 @@ class LeftJob(NamedTuple):
 
 
 def build(
-    planned: Planned,
-    names: Sequence[str],
-    out: Path,
-    outside: Outside,
-    checks: Checks,
-    *,
-    keep_going: bool = False,
+    planned: Planned, names: Sequence[str], out: Path, outside: Outside, checks: Checks, *, keep_going: bool = False
 ) -> tuple[Made, ...]:
     """Build the named jobs (`sdist` is one of them) into `out`; keep the files there whose inputs have not changed.
 

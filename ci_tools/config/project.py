@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 # File name endings that show that a platform has native code.
-ENDINGS = {
-    "linux-cuda": ("cu", "cuh"),
-    "linux-rocm": ("hip",),
-    "linux-xpu": ("sycl",),
-    "macos-arm64": ("metal", "mm"),
-}
+ENDINGS = {"linux-cuda": ("cu", "cuh"), "linux-rocm": ("hip",), "linux-xpu": ("sycl",), "macos-arm64": ("metal", "mm")}
 ARCHS = ("8.0", "9.0", "10.0+PTX")
 
 

@@ -49,11 +49,7 @@ def choose_nightly(asked: str | None, versions: Iterable[str]) -> str | None:
 
 
 def expand_torch(
-    document: Document,
-    flawed: Sequence[Keys],
-    catalog: Catalog,
-    *,
-    needs_nightly: bool = True,
+    document: Document, flawed: Sequence[Keys], catalog: Catalog, *, needs_nightly: bool = True
 ) -> tuple[Document, tuple[Problem, ...]]:
     """Return the document with a list in place of the words of `torch`, and what such words ask for in vain.
 

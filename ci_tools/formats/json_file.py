@@ -58,13 +58,7 @@ def structure_bytes(data: bytes | str, kind: type[Value], where: str, *, hint: s
 
 
 def structure(
-    value: object,
-    kind: type[Value],
-    where: str,
-    *,
-    exact: bool = False,
-    kept: tuple[type, ...] = (),
-    hint: str = "",
+    value: object, kind: type[Value], where: str, *, exact: bool = False, kept: tuple[type, ...] = (), hint: str = ""
 ) -> Value:
     """Return JSON values as a frozen value; raise RejectedInput with every wrong key.
 

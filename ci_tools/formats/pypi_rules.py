@@ -299,15 +299,7 @@ def _explain_markup(text: str) -> str | None:
     return complaints.getvalue().strip().partition("\n")[0].removeprefix("<string>:")
 
 
-RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (
-    _size,
-    _name,
-    _platform,
-    _content,
-    _zip,
-    _fields,
-    _description,
-)
+RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (_size, _name, _platform, _content, _zip, _fields, _description)
 
 
 def _read(metadata: bytes) -> tuple[Metadata | None, tuple[str, ...]]:

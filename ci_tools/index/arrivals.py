@@ -103,8 +103,7 @@ def arrival_of(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> A
     metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
     entry = entry_of(item, unit, manifest, first)
     entry = entry._replace(
-        requires_python=requires_python,
-        metadata_sha256=hashlib.sha256(metadata).hexdigest() if metadata else "",
+        requires_python=requires_python, metadata_sha256=hashlib.sha256(metadata).hexdigest() if metadata else ""
     )
     return Arrival(entry, content_of_file(item.path, item.sha256), metadata)
 

@@ -86,9 +86,7 @@ def activate_folders(known: Directory, basis: Directory, projects: set[Normalize
     if not covers(basis, known, projects):
         return known
     return known._replace(
-        projects=known.projects | projects,
-        folders=known.folders | basis.filling,
-        filling=known.filling - basis.filling,
+        projects=known.projects | projects, folders=known.folders | basis.filling, filling=known.filling - basis.filling
     )
 
 

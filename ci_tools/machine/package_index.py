@@ -77,13 +77,7 @@ def add_indexes(environ: Mapping[str, str], indexes: Collection[str]) -> dict[st
 
 
 def download(
-    project: str,
-    file: str,
-    sha256: str,
-    destination: Path,
-    *,
-    index: Index,
-    progress: Callable[[int, int], None],
+    project: str, file: str, sha256: str, destination: Path, *, index: Index, progress: Callable[[int, int], None]
 ) -> None:
     """Write `file` of `project` to `destination` atomically; call `progress` with the bytes done and the total.
 

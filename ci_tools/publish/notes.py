@@ -15,14 +15,8 @@ if TYPE_CHECKING:
     from ci_tools.index.units import Item, Unit
 
 MAX_CHARACTERS = 125_000  # GitHub's limit for the notes of a release
-HEAD = (
-    "| File | Platform | Accelerator | Python | torch | Architectures | Size |",
-    "|---|---|---|---|---|---|--:|",
-)
-BUILT_HEAD = (
-    "| Files | Compiler | Toolkit | Device code | torch | Python | Image |",
-    "|---|---|---|---|---|---|---|",
-)
+HEAD = ("| File | Platform | Accelerator | Python | torch | Architectures | Size |", "|---|---|---|---|---|---|--:|")
+BUILT_HEAD = ("| Files | Compiler | Toolkit | Device code | torch | Python | Image |", "|---|---|---|---|---|---|---|")
 FEW = 3  # names in one sentence
 MAX_LINES = 40  # of the tables of builds and of trials
 REST = "\nAnd {count:,} more: every file is among the assets below, and its sha256 in their `fatwheel-*.json`.\n"

@@ -43,11 +43,7 @@ READ = ("libc10.so", "libc10_cuda.so", "libtorch_python.so")  # small enough to 
 ANSWERS = Path(fakes.__file__).parent / "torch"
 INSIDE = Path(__file__).parent / "inside"
 # Our own modules in place of some that need torch's libraries, by their place in the package.
-OWN = {
-    "_fatwheel.py": "_fatwheel.py",
-    "_filelock.py": "utils/_filelock.py",
-    "_utils_internal.py": "_utils_internal.py",
-}
+OWN = {"_fatwheel.py": "_fatwheel.py", "_filelock.py": "utils/_filelock.py", "_utils_internal.py": "_utils_internal.py"}
 THEIR_FACTS = "from ci_tools.observe.inside.facts import FACTS"
 OUR_FACTS = "from torch._fatwheel import FACTS"
 # As the finder of the fakes gives it to those without one.

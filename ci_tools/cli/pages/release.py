@@ -148,13 +148,7 @@ def list_failures(finished: Finished) -> Iterator[PageSection]:
                 yield from fold(title, [show_output(trial.detail[-MAX_LOG:].splitlines())])
 
 
-MARKS = {
-    "passed": "✅",
-    "passed in part": "🟡",
-    "failed": "❌",
-    "not exercised": "⚪",
-    "not run": "⬜",
-}
+MARKS = {"passed": "✅", "passed in part": "🟡", "failed": "❌", "not exercised": "⚪", "not run": "⬜"}
 
 
 class _Place(NamedTuple):

@@ -136,8 +136,4 @@ def _restrict(api: Api, _: str, facts: RepositoryFacts) -> None:
     api.send("PUT", "/actions/permissions/workflow", body)
 
 
-FIXES = {
-    Kind.ENABLE_WORKFLOW: _enable,
-    Kind.CREATE_ENVIRONMENT: _create,
-    Kind.READ_BY_DEFAULT: _restrict,
-}
+FIXES = {Kind.ENABLE_WORKFLOW: _enable, Kind.CREATE_ENVIRONMENT: _create, Kind.READ_BY_DEFAULT: _restrict}

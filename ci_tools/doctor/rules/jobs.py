@@ -30,10 +30,7 @@ def check_folders(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) 
     """Yield the targets that are folders of the runner, which is discarded after the job."""
     if job.publishes or job.builds_one:
         for target in (one for one in targets_of(facts, workflow, job) or () if is_local(one)):
-            what, why = (
-                f"{job.name} publishes to {target}",
-                "it is a folder of the runner, which is deleted with it",
-            )
+            what, why = (f"{job.name} publishes to {target}", "it is a folder of the runner, which is deleted with it")
             how = "in that job: `to:` with the targets that are elsewhere"
             yield DoctorFinding("folder", Weight.ERROR, job.where, what, f"{why}; the run fails there", how)
 

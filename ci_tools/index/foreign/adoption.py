@@ -274,11 +274,7 @@ def _read(index: WheelIndex, layout: Layout, project: NormalizedName) -> _OnPage
 
 
 def _describe_adoption(
-    before: Manifest,
-    after: Manifest,
-    new: Sequence[IndexedFile],
-    completed: Sequence[Completed] | None,
-    layout: Layout,
+    before: Manifest, after: Manifest, new: Sequence[IndexedFile], completed: Sequence[Completed] | None, layout: Layout
 ) -> Adopted:
     """Return what adopting a project does; `completed` are its new files, if they have been read."""
     unhashed = [file for file in new if not file.sha256 and not _is_away(file, layout)]

@@ -107,9 +107,7 @@ def _place(key: str) -> tuple[str | None, str]:
     return (parts[0] if parts[1:] else ROOT), (parts[-1] if parts else "")
 
 
-def _plain(
-    entries: Mapping[str, Entry],
-) -> tuple[dict[NormalizedName, dict[str, list[str]]], set[str], list[str]]:
+def _plain(entries: Mapping[str, Entry]) -> tuple[dict[NormalizedName, dict[str, list[str]]], set[str], list[str]]:
     """Return the files of an index without pages by project and folder; the folders; and files of unknown projects.
 
     They are those that pypiserver lists: of all folders, except hidden ones. The keys are those of the files: `_read`

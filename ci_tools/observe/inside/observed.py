@@ -67,11 +67,7 @@ def observe_build(request: dict[str, Any], word: bytes) -> None:
     before = _stamp_sources(request["root"])
     _disguise(request, request["env"])
     error = _build_wheel(request)
-    answer = {
-        **_collect_records(),
-        "error": error,
-        "generated": _read_written_sources(request["root"], before),
-    }
+    answer = {**_collect_records(), "error": error, "generated": _read_written_sources(request["root"], before)}
     content = json.dumps(answer).encode()
     seal = hmac.new(word, content, hashlib.sha256).hexdigest().encode()
     FACTS.write(b"answer " + seal + b" " + content)

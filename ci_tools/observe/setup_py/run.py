@@ -189,10 +189,7 @@ class Observer(Laboratory):
             early = f"setup.py ended Python before the build was done (exit status {ended.status})"
             return TrialResult({"stopped": stopped or early}, stopped=True)
         left = answer.pop("left", {})
-        found = {
-            **name_folders_alike(answer, list_folders(stage, prepared)),
-            "wheel": read_wheel(stage, prepared),
-        }
+        found = {**name_folders_alike(answer, list_folders(stage, prepared)), "wheel": read_wheel(stage, prepared)}
         for member, source in left.items() if found["wheel"] else ():
             found["wheel"].setdefault("members", []).append((member, self._hash(stage, f"{self._prefix}{source}")))
             found["reads"][f"{self._prefix}{source}"] = ""
