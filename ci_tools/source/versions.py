@@ -70,22 +70,11 @@ def _from_cargo(project: ProjectFile) -> Iterator[str]:
         yield crate.version()
 
 
-def _from_hatch(project: ProjectFile) -> Iterator[str]:
-    found = project.table("tool", "hatch", "version")
-    if found.get("source", "regex") == "regex" and "pattern" not in found:
-        yield from _python_versions(project, str(found.get("path", "")))
-
-
-def _from_pdm(project: ProjectFile) -> Iterator[str]:
-    found = project.table("tool", "pdm", "version")
-    if found.get("source") == "file":
-        yield from _python_versions(project, str(found.get("path", "")))
-
-
-def _from_scikit_build_core(project: ProjectFile) -> Iterator[str]:
-    found = project.table("tool", "scikit-build", "metadata", "version")
-    if found.get("provider") == "scikit_build_core.metadata.regex" and "regex" not in found:
-        yield from _python_versions(project, str(found.get("input", "")))
+def _from_table(project: ProjectFile, *tool: str, source: tuple[str, str], file: str, pattern: str) -> Iterator[str]:
+    """Yield the version in the file that a backend's table names, if no pattern of the project's reads it."""
+    found = project.table("tool", *tool, "version")
+    if found.get(source[0], "regex") == source[1] and pattern not in found:
+        yield from _python_versions(project, str(found.get(file, "")))
 
 
 def _from_flit(project: ProjectFile) -> Iterator[str]:
@@ -93,10 +82,6 @@ def _from_flit(project: ProjectFile) -> Iterator[str]:
     name = project.text("tool", "flit", "module", "name") or project.text("project", "name").replace("-", "_")
     for path in (f"{name}/__init__.py", f"src/{name}/__init__.py", f"{name}.py", f"src/{name}.py"):
         yield from _python_versions(project, path)
-
-
-def _from_poetry(project: ProjectFile) -> Iterator[str]:
-    yield project.text("tool", "poetry", "version")
 
 
 def _from_setuptools(project: ProjectFile) -> Iterator[str]:
@@ -122,11 +107,18 @@ def _python_versions(project: ProjectFile, path: str) -> Iterator[str]:
 
 READERS: dict[str, Callable[[ProjectFile], Iterator[str]]] = {
     "flit_core": _from_flit,
-    "hatchling": _from_hatch,
+    "hatchling": lambda one: _from_table(one, "hatch", source=("source", "regex"), file="path", pattern="pattern"),
     "maturin": _from_cargo,
     "mesonpy": _from_meson,
-    "pdm": _from_pdm,
-    "poetry": _from_poetry,
-    "scikit_build_core": _from_scikit_build_core,
+    "pdm": lambda one: _from_table(one, "pdm", source=("source", "file"), file="path", pattern=""),
+    "poetry": lambda one: iter([one.text("tool", "poetry", "version")]),
+    "scikit_build_core": lambda one: _from_table(
+        one,
+        "scikit-build",
+        "metadata",
+        source=("provider", "scikit_build_core.metadata.regex"),
+        file="input",
+        pattern="regex",
+    ),
     "setuptools": _from_setuptools,
 }
