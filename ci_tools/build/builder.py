@@ -183,6 +183,7 @@ class Workshop:
         if self.handed:
             own = store.folder if store else bench.scratch / "handed"
             store = LayeredStore(folder=own, behind=self.handed.stores)
+            store.take_costs()
         with self._launch(job, bench, toolchain, told, store) as (launchers, book):
             made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
             compiler = launchers.identify(told, toolkit=False)

@@ -51,11 +51,11 @@ def open_place(address: str, outside: Outside) -> Store:
 
 
 @contextmanager
-def share_units(plan: Plan, names: Sequence[str], outside: Outside) -> Iterator[None]:
+def share_units(plan: Plan, names: Sequence[str], outside: Outside, *, keeps: bool = True) -> Iterator[None]:
     """Take what others compiled from the place that FATWHEEL_UNITS names, and put there what the body compiles.
 
     Of two places, it takes from the first and puts into the second. A pull request puts nothing there: others would
-    read it. Raises InputError for another address.
+    read it. With `keeps` False nothing is put there either. Raises InputError for another address.
     """
     places = [open_place(address, outside) for address in read_switch(outside.environ)]
     if not places:
@@ -69,7 +69,7 @@ def share_units(plan: Plan, names: Sequence[str], outside: Outside) -> Iterator[
     try:
         yield
     finally:  # units that were compiled before a failure are not compiled again
-        if not (event.startswith("pull_request") or isinstance(sys.exc_info()[1], KeyboardInterrupt)):
+        if keeps and not (event.startswith("pull_request") or isinstance(sys.exc_info()[1], KeyboardInterrupt)):
             with say_failure(f"{SWITCH}: nothing is kept", outside):
                 keep_units(places[-1], *whose, began, outside)
 

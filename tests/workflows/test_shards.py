@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.workflows import harness
+from tests.workflows.harness import Event
 from tests.workflows.projects import NATIVE, call, held, ran, say, told
 
 if TYPE_CHECKING:
@@ -50,6 +53,27 @@ def test_each_shard_hands_over_one_artifact_with_its_units(sharded: Run) -> None
     assert all(
         set(head["units"].values()) <= held(sharded, path.parent.name) for head, path in zip(found, heads, strict=True)
     )
+
+
+def test_shards_of_a_pull_request_take_what_a_branch_kept_and_leave_nothing(
+    ours: Repository, sharded: Run, tmp_path: Path
+) -> None:
+    caches = shutil.copytree(sharded.shared / "caches", tmp_path / "run/shared/caches")
+    before = {path.name for path in caches.iterdir()}
+    run = ran(tmp_path, ours, WHEELS, event=Event.pull_request(), files=files("build: {shards: 2}\n"))
+    for number in (1, 2):
+        log = run.job(f"Compile {JOB} {number}/2").log
+        assert f"5 of them measured; shard {number}/2 compiles" in log, log
+        assert " from the store, 0 compiled" in log, log
+    assert {path.name for path in caches.iterdir()} == before
+
+
+def test_no_shard_of_a_release_reads_the_cache(ours: Repository, tmp_path: Path) -> None:
+    harness.plant(tmp_path / "run", tmp_path / "mark")
+    event = Event.push("refs/tags/v1.0")
+    run = ran(tmp_path, ours, WHEELS, event=event, files=files("build: {shards: 2}\n"), tag="v1.0")
+    assert run.results[f"Compile {JOB} 2/2"] == "success", run.log
+    assert not (tmp_path / "mark").exists()
 
 
 def test_what_is_light_gets_no_further_job(ours: Repository, sharded: Run, tmp_path: Path) -> None:

@@ -31,12 +31,16 @@ ENTRY = re.compile(rf"fatwheel-units-fatwheel.yml-{JOB}-[0-9a-f]{{40}}")
 
 
 def run_with(home: Path, ours: Repository, job: Job, event: Event, caches: Path | None = None, **more: str) -> Run:
-    """Run a call on runners whose own cache is empty, with what an earlier run left in GitHub's."""
+    """Run a call on runners whose own cache is empty, with what an earlier run left in GitHub's.
+
+    `config` is added to the project's.
+    """
     if caches:
         shutil.copytree(caches, home / "run/shared/caches")
     environ = {"XDG_CACHE_HOME": str(home / "xdg")}
     world = World(environ=environ, secrets={name: more.pop(name) for name in [*more] if name.isupper()})
-    run = ran(home, ours, job, event=event, files=FILES, world=world, **more)
+    files = {**FILES, "fatwheel.yml": f"{FILES['fatwheel.yml']}{more.pop('config', '')}"}
+    run = ran(home, ours, job, event=event, files=files, world=world, **more)
     assert run.succeeded, run.log
     return run
 
@@ -83,7 +87,11 @@ def test_a_release_takes_units_from_a_bucket_that_no_job_with_the_project_s_code
         job = Job("wheels", json.dumps({**text, "secrets": keys}))
         first = run_with(tmp_path / "1", ours, job, Event.push(), **keys_of)
         assert (held(first, "fatwheel-shared-units"), list_caches(first)) == (set(), [])
-        second = run_with(tmp_path / "2", ours, job, Event.push("refs/tags/v1.0"), tag="v1.0", **keys_of)
+        shards = {"tag": "v1.0", "config": "build: {shards: 2}\n"}
+        second = run_with(tmp_path / "2", ours, job, Event.push("refs/tags/v1.0"), **shards, **keys_of)
+        compiling = "".join(second.job(f"Compile {JOB} {number}/2").log for number in (1, 2))
+        assert compiling.count("1 of them measured") == 2, compiling
+        assert TAKEN in compiling
         assert TAKEN in second.job(BUILD).log, second.job(BUILD).log
         (kept,) = held(second, f"fatwheel-units-{JOB}")
         proposed = run_with(tmp_path / "3", ours, job, Event.pull_request(), **keys_of)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SHOWN
-from ci_tools.build.units.store import UnitStore
+from ci_tools.build.units.store import COSTS, UnitStore
 from ci_tools.errors import FatwheelError
 from ci_tools.formats import json_file
 from ci_tools.machine.storage import write_atomically
@@ -89,6 +89,13 @@ class LayeredStore(UnitStore):
     def has(self, name: str) -> bool:
         """Whether there is something of a name."""
         return UnitStore.has(self, name) or any(store.has(name) for store in self.behind)
+
+    def take_costs(self) -> None:
+        """Keep what each unit took in the stores behind, over what is known: nothing here compiles it again."""
+        for store in self.behind:
+            for name in store.list_names(COSTS):
+                if (content := store.read(name)) is not None:
+                    self.write(name, content)
 
     def list_names(self, folder: str) -> Iterator[str]:
         """Yield the names in a folder of the stores."""

@@ -33,6 +33,7 @@ PLAN = "plan.json"
 
 def compile_here(planned: Planned, name: str, total: int, out: Path, outside: Outside) -> None:
     """Compile the shards of a job side by side; report one that fails: the link compiles its units."""
+    ShardNumber.parse(f"1/{total}")
     listed = list_units(planned, name, out, outside)
     outside.reporter.say(listed.describe())
     if listed.whole:

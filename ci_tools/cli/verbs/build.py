@@ -51,6 +51,7 @@ def declare_build(parser: Parser) -> None:
 
 def run_build(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.build import jobs
+    from ci_tools.build.shards.local import compile_here
     from ci_tools.cli.reporter import TimedReporter
     from ci_tools.cli.values import find_config, make_plan
     from ci_tools.plan import plan_file
@@ -69,14 +70,15 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
     times.book("planning")
+    names = options.job.split(",")
     if options.list or options.shard:
-        _run_part(options, planned, outside)
+        with share_units(planned.plan, names, outside, keeps=False):  # the link keeps what its shards compiled
+            _run_part(options, planned, outside)
         return
-    names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
-    if options.shards:
-        _compile_shards(options, planned, outside)
-    checks = checks._replace(links=options.link or bool(options.shards))
+    checks = CHECKS._replace(look=say_clashes(planned, outside), links=options.link or bool(options.shards))
     with share_units(planned.plan, names, outside):
+        if options.shards:
+            compile_here(planned, options.job, options.shards, options.out, outside)
         built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
     for made in built:
         print(made.path)
@@ -84,15 +86,6 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
     times.say_times(built, outside.environ, options.job)
     for line in after_build({made.path: made.built for made in built}, names, planned.plan, options.out):
         outside.reporter.say(line)  # stdout has the paths, for scripts
-
-
-def _compile_shards(options: argparse.Namespace, planned: Planned, outside: Outside) -> None:
-    """Compile a job's units in several processes."""
-    from ci_tools.build.shards.assignment import ShardNumber
-    from ci_tools.build.shards.local import compile_here
-
-    ShardNumber.parse(f"1/{options.shards}")
-    compile_here(planned, options.job, options.shards, options.out, outside)
 
 
 def _run_part(options: argparse.Namespace, planned: Planned, outside: Outside) -> None:

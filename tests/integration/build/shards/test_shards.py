@@ -90,11 +90,11 @@ class Lab(NamedTuple):
         assert ran.status == 0, ran.stderr
         return self.find_out(shard.replace("/", "-of-")) / "shards" / JOB / shard.replace("/", "-of-")
 
-    def link(self, machine: str, *shards: Path) -> tuple[str, str]:
+    def link(self, machine: str, *shards: Path, **environ: str) -> tuple[str, str]:
         """Link what shards left, on another machine; return the wheel's digest, and what was said."""
         for number, path in enumerate(shards):
             shutil.copytree(path, self.find_out(machine) / "shards" / str(number))
-        ran = self.build(machine, "--link")
+        ran = self.build(machine, "--link", **environ)
         assert ran.status == 0, ran.stderr
         return sha256_of(next(self.find_out(machine).glob("*.whl"))), ran.stderr
 
@@ -132,6 +132,17 @@ def test_shards_and_a_link_make_the_bytes_of_the_whole_build(lab: Lab, whole: st
     assert digest == whole
     assert f"{JOB}: 7 compile units handed over by 2 shards" in said
     assert f"{JOB}: 7 compile units: 7 from the store, 0 compiled" in said
+
+
+def test_the_next_run_knows_what_the_shards_measured(lab: Lab, shards: tuple[Path, Path]) -> None:
+    """By the place that both share: the link puts there what its shards compiled, and a shard only takes."""
+    place = lab.folder / "place"
+    lab.link("measured", *shards, FATWHEEL_UNITS=f"dir:{place}")
+    (kept,) = place.rglob("*.units")
+    ran = lab.build("next", "--shard", "1/2", FATWHEEL_UNITS=f"dir:{place}")
+    assert (ran.status, [*place.rglob("*.units")]) == (0, [kept]), ran.stderr
+    assert "7 of them measured; shard 1/2 compiles" in ran.stderr
+    assert ", 0 compiled" in ran.stderr
 
 
 def test_processes_here_do_the_same(lab: Lab, whole: str) -> None:
