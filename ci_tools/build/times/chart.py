@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ci_tools.build.times.summary import add_up, describe_size
 from ci_tools.build.times.trace import list_lanes
 from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED
+from ci_tools.errors import count
 from ci_tools.machine.waits import duration
 
 if TYPE_CHECKING:
@@ -29,12 +30,8 @@ WORDS = {
     FAILED: "failed",
     LEFT: "left for the time limit",
 }
-WIDTH, LANE, MEMORY, MARGIN = (
-    1000,
-    18,
-    70,
-    34,
-)  # of the drawing: a lane, the curve of the memory, the place of its figures
+# Of the drawing: a lane, the curve of the memory, and the place of its figure, such as 23.5 GiB.
+WIDTH, LANE, MEMORY, MARGIN = 1000, 18, 70, 44
 LETTER = 6.2  # width of a letter in a bar
 FEW = 12  # longest units in the table
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)  # seconds between two lines
@@ -77,7 +74,8 @@ def _draw_job(job: TracedJob, width: float) -> str:
     scale = (WIDTH - MARGIN) / max(width, 1)
     height = LANE * (1 + max((lane for lane, _ in lanes), default=-1))
     bars = "\n".join(_draw_unit(lane, unit, job.began, scale) for lane, unit in lanes)
-    figures = [f"{len(job.units)} units", duration(seconds), f"{job.cores} cores", describe_size(job.memory)]
+    units, cores = count(len(job.units), "unit"), count(job.cores, "core")
+    figures = [units, duration(seconds), cores, describe_size(job.memory)]
     name = html.escape(job.name)
     return f"""\
 <figure><figcaption><strong>{name}</strong> {", ".join(figures)}</figcaption>

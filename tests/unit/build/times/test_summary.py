@@ -64,3 +64,7 @@ def test_the_chart_draws_each_unit_and_escapes_its_name() -> None:
     assert titles[0] == "a&<b>.cu: compiled, 9.0 s, 1.0 GiB"
     assert "<script" not in page
     assert len([*drawn.iter("rect")]) == 2
+
+
+def test_one_unit_is_not_counted_in_the_plural() -> None:
+    assert "</strong> 1 unit, " in write_chart([job("one", unit("a.cu", 0, 9))]).decode()
