@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping  # noqa: TC003 - the types of a list are read at run time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build import jobs
@@ -148,7 +148,8 @@ def _prepare(
 
 def _list(work: _JobInParts, workshop: Workshop) -> UnitList:
     """List the units of a job, and write the list."""
-    whole, listing = _find_obstacle(work), ListedBuild()
+    why = "it compiles nothing" if work.job.kind != "native" else f"units are shared on Linux, not on {os.name}"
+    whole, listing = "" if has_launchers(work.job, work.outside) else why, ListedBuild()
     if not whole:
         error = work.run(listing, None, workshop)
         failed = f"its build does not run through without its objects ({error.brief})" if error else ""
@@ -159,13 +160,6 @@ def _list(work: _JobInParts, workshop: Workshop) -> UnitList:
     with write_atomically(work.folder / LIST) as file:
         file.write(json.dumps({**listed._asdict(), "units": [unit._asdict() for unit in listed.units]}).encode())
     return listed
-
-
-def _find_obstacle(work: _JobInParts) -> str:
-    """Return why a job's units cannot be listed on this machine, before its build is run; "" if they may be."""
-    if not has_launchers(work.job, work.outside):
-        return "it compiles nothing" if work.job.kind != "native" else f"units are shared on Linux, not on {os.name}"
-    return ""
 
 
 def _estimate(listed: UnitList, listing: ListedBuild, work: _JobInParts) -> UnitList:
@@ -181,10 +175,8 @@ def _estimate(listed: UnitList, listing: ListedBuild, work: _JobInParts) -> Unit
 def _read_list(work: _JobInParts) -> UnitList | None:
     """Return the list in the folder of a job's parts; None if there is none of the same inputs."""
     path = work.folder / LIST
-    if not path.is_file():
-        return None
-    try:
+    with suppress(InputError, OSError):
         found = json_file.structure_bytes(path.read_bytes(), UnitList, str(path))
-    except InputError:
-        return None
-    return found if found.inputs == work.inputs else None
+        if found.inputs == work.inputs:
+            return found
+    return None

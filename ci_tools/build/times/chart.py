@@ -95,9 +95,8 @@ def _draw_unit(lane: int, unit: DoneUnit, began: float, scale: float) -> str:
     text = f'<text x="{left + 3:.1f}" y="{lane * LANE + 12}">{html.escape(fits)}</text>' if len(fits) > 2 else ""  # noqa: PLR2004
     bar = _draw_bar(left, lane, width)
     if unit.waited >= 1:
-        bar += _draw_bar(
-            left + (unit.took - unit.wall - unit.waited) * scale, lane, unit.waited * scale, ' class="waits"'
-        )
+        began_waiting = left + (unit.took - unit.wall - unit.waited) * scale
+        bar += _draw_bar(began_waiting, lane, unit.waited * scale, ' class="waits"')
     return f'<g class="{_name(unit.how)}"><title>{html.escape(what + memory + waited)}</title>{bar}{text}</g>'
 
 
@@ -120,17 +119,14 @@ def _draw_memory(job: TracedJob, scale: float, top: float) -> str:
     if not samples or not job.memory:
         return ""
     bottom = top + MEMORY
-    xs = [MARGIN + (one.at - job.began) * scale for one in samples]
-    used, swapped = (
-        " ".join(
-            f"L{x:.1f} {bottom - min(1, size / job.memory) * MEMORY:.1f}" for x, size in zip(xs, sizes, strict=True)
-        )
-        for sizes in ([one.used for one in samples], [one.swapped for one in samples])
-    )
+    places = [(MARGIN + (one.at - job.began) * scale, one) for one in samples]
+    used = " ".join(f"L{x:.1f} {bottom - min(1, one.used / job.memory) * MEMORY:.1f}" for x, one in places)
+    swapped = " ".join(f"L{x:.1f} {bottom - min(1, one.swapped / job.memory) * MEMORY:.1f}" for x, one in places)
     most = max(one.used for one in samples)
-    swap = f'<path class="swap" d="M{xs[0]:.1f} {bottom} {swapped}"/>' if any(one.swapped for one in samples) else ""
+    first, last = places[0][0], places[-1][0]
+    swap = f'<path class="swap" d="M{first:.1f} {bottom} {swapped}"/>' if any(one.swapped for one in samples) else ""
     figure = f'<text class="tick" x="0" y="{top + 9}">{describe_size(job.memory)}</text>'
-    area = f'<path class="memory" d="M{xs[0]:.1f} {bottom} {used} L{xs[-1]:.1f} {bottom}Z"/>'
+    area = f'<path class="memory" d="M{first:.1f} {bottom} {used} L{last:.1f} {bottom}Z"/>'
     return f"<g><title>memory in use: {describe_size(most)} at most</title>{area}{swap}{figure}</g>"
 
 
