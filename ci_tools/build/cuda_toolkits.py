@@ -10,7 +10,7 @@ from ci_tools.build.cross.arm import ARM_LIBRARIES, is_cross
 from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_arm_runtime, fetch_libraries, install_wheels
 from ci_tools.build.sdk.cuda_windows import WHEEL_TAG, WINDOWS, list_homes, refuse_incomplete
 from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release
-from ci_tools.catalog.cuda_parts import parts_for, redist_facts
+from ci_tools.catalog.providers import parts_for, redist_facts
 from ci_tools.errors import InputError
 from ci_tools.machine.process import output
 from ci_tools.machine.runner import host as find_host

@@ -13,7 +13,7 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog.cuda_parts import cuda_parts
+from ci_tools.catalog.providers import cuda_parts
 from ci_tools.errors import MachineError, Problem
 from ci_tools.machine.process import ISOLATED, output
 from ci_tools.machine.workplace import scratch

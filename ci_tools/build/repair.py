@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
-from ci_tools.formats.linking import linking
+from ci_tools.formats.binaries.elf import linking
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.process import clean_environment, run, start_module
 from ci_tools.machine.storage import naming

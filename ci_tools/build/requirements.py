@@ -18,9 +18,9 @@ from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.process import clean_environment
 from ci_tools.machine.python import identity
 from ci_tools.machine.runner import host
-from ci_tools.model.pep440 import name_of_required, parse_requirement, parse_specifiers
 from ci_tools.model.plan import JobKind
 from ci_tools.model.request import BuildTorch
+from ci_tools.model.versions import name_of_required, parse_requirement, parse_specifiers
 from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.accelerators.cuda import CUDA
-from ci_tools.catalog.cuda_parts import parts_for
+from ci_tools.catalog.providers import parts_for
 from ci_tools.errors import MachineError
 from ci_tools.model.plan import JobKind
 from ci_tools.model.request import BuildTorch, ToolchainKind

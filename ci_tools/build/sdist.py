@@ -17,7 +17,7 @@ from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import MAX_DIST_INFO_BYTES, read_headers
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.files import EPOCH, Finding, Level
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.versions import read_version
 from ci_tools.source.files import Tree
 
 if TYPE_CHECKING:

@@ -31,9 +31,8 @@ from ci_tools.machine import package_index
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.process import output
 from ci_tools.machine.storage import fill_once
-from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.plan import JobKind
-from ci_tools.model.versions import Minor
+from ci_tools.model.versions import Minor, parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.formats import edits
-from ci_tools.formats.toml.text import parse_toml
+from ci_tools.formats.toml import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

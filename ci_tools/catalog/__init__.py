@@ -26,7 +26,7 @@ from ci_tools.model.versions import Minor, Python
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.model.facts import CatalogRow
+    from ci_tools.model.request import CatalogRow
 
 __all__ = [
     "STANDARD_LIBRARY",

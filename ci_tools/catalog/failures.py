@@ -11,7 +11,7 @@ import re
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.catalog.distributions import distribution_of
+from ci_tools.catalog.providers import distribution_of
 from ci_tools.catalog.tables import read
 
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog.accelerators import KINDS
-from ci_tools.model.pep440 import read_version
-from ci_tools.model.versions import Minor, Python
+from ci_tools.model.versions import Minor, Python, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.model.facts import CatalogRow
+    from ci_tools.model.request import CatalogRow
 
     Tables = Mapping[str, Any]
 

@@ -19,8 +19,8 @@ from ci_tools.github.projects import list_projects
 from ci_tools.github.step import TAGS, step_of
 from ci_tools.model import edition as editions
 from ci_tools.model.names import VersionText
-from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition, Run
+from ci_tools.model.versions import parse_version, read_version
 from ci_tools.plan import make, matrix, plan_file, planner
 from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model.facts import CatalogRow
     from ci_tools.model.plan import Plan
+    from ci_tools.model.request import CatalogRow
     from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ci_tools.model.request import Build, Hook, Request
+    from ci_tools.model.request import Build, Request
 
 ENDINGS = (".sh", ".py")
 INTERPRETERS = frozenset({"bash", "python", "python3", "sh"})
@@ -43,17 +43,12 @@ def explain_wrong(text: str) -> str:
     return "" if words else "this is not a command: it is blank, expected one such as python -m demo"
 
 
-def hooks_of(build: Build) -> Iterator[tuple[str, Hook]]:
-    """Yield every command that runs before or after a build, with its key in the config."""
-    yield from (("build.before", hook) for hook in build.before)
-    yield from (("build.after", hook) for hook in build.after)
-
-
 def refuse_missing(request: Request, root: Path, files: Sequence[str]) -> None:
     """Raise InputError with every build hook whose script is not in the source's `files`."""
     problems = [
         Problem(hook.where, f"{key} runs {script}, {missing(script, root, files)}")
-        for key, hook in hooks_of(request.build)
+        for key, hooks in (("build.before", request.build.before), ("build.after", request.build.after))
+        for hook in hooks
         if (script := script_of(hook.run)) and script not in files
     ]
     if problems:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.formats.schema import SchemaFlaw
     from ci_tools.machine.context import Outside
-    from ci_tools.model.facts import CatalogRow
+    from ci_tools.model.request import CatalogRow
 
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
@@ -158,11 +158,15 @@ def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Catal
     config = _name_in_source(path, path.parent, source)
     shared = {key: value for key, value in (root.get("build") or {}).items() if key in SHARED}
     shared |= {"owner": root["owner"]} if "owner" in root else {}
+    patches = (
+        Patch(table["file"], table["reason"], where, _hash(path.parent / table["file"]))
+        for table, where in _items(document, config, "source", "patches")
+    )
     return Request(
         name=root["package"],
         config=config,
         source=_source(source, root.get("version", "")),
-        patches=read_patches(document, config, path.parent),
+        patches=tuple(patches),
         subdirectory=source.get("subdirectory", ""),
         include=tuple(source["include"]) if "include" in source else None,
         version=root.get("version"),
@@ -302,12 +306,6 @@ def _fields(table: Table, *others: str) -> Table:
     """Return the values of a table that are named as the fields of their class, but for some others."""
     named = {key.replace("-", "_"): value for key, value in table.items() if key not in others}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
-
-
-def read_patches(document: Document, config: str, folder: Path) -> tuple[Patch, ...]:
-    """Return the patches of a document whose config has this name; their files are below `folder`."""
-    items = _items(document, config, "source", "patches")
-    return tuple(Patch(table["file"], table["reason"], where, _hash(folder / table["file"])) for table, where in items)
 
 
 def _hash(patch: Path) -> str:

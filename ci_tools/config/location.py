@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, Problem, RejectedInput
-from ci_tools.formats import yaml_file
-from ci_tools.formats.toml import document as toml_document
+from ci_tools.formats import toml_file, yaml_file
 from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def table_in(path: Path) -> object | None:
     if not path.is_file():
         return None
     text = yaml_file.text_of(path, str(path), "a TOML file")
-    return toml_document.find_table(text, str(path), TABLE) if TABLE[-1] in text else None  # parsing is slow
+    return toml_file.find_table(text, str(path), TABLE) if TABLE[-1] in text else None  # parsing is slow
 
 
 def describe(path: Path) -> str:
@@ -84,12 +83,10 @@ def read_document(path: Path, name: str) -> Document:
     beside = path.with_name(PROJECT_FILE)
     is_one_of_two = path.name in {CONFIG_FILE, PROJECT_FILE} and path.with_name(CONFIG_FILE).exists()
     if is_one_of_two and table_in(beside) is not None:
-        _refuse_two(path.with_name(CONFIG_FILE), beside)
+        where = toml_file.read(beside, str(beside), TABLE).where()
+        what = (
+            f"the table [{'.'.join(TABLE)}] is a config, and so is {path.with_name(CONFIG_FILE)}, expected one of them"
+        )
+        raise RejectedInput([Problem(where, what)])
     is_toml = path.suffix == ".toml"
-    return toml_document.read(path, name, TABLE) if is_toml else yaml_file.read(path, name)
-
-
-def _refuse_two(config: Path, beside: Path) -> None:
-    where = toml_document.read(beside, str(beside), TABLE).where()
-    what = f"the table [{'.'.join(TABLE)}] is a config, and so is {config}, expected one of them"
-    raise RejectedInput([Problem(where, what)])
+    return toml_file.read(path, name, TABLE) if is_toml else yaml_file.read(path, name)

@@ -15,10 +15,9 @@ from ci_tools.config import release_names
 from ci_tools.errors import Problem, nearest
 from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
-from ci_tools.model.pep440 import is_of_index, read_version
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, GpuTrial, Route, ToolchainKind
-from ci_tools.model.versions import Minor
+from ci_tools.model.versions import Minor, is_of_index, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

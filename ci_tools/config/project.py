@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import posixpath
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
-from packaging.utils import InvalidName, canonicalize_name
+from packaging.utils import canonicalize_name
 
 from ci_tools.config.location import BUILD_FILES, PROJECT_FILE, table_in
-from ci_tools.config.packages import choose_package
-from ci_tools.errors import InputError
-from ci_tools.formats.toml.text import parse_toml
-from ci_tools.model.pep440 import parse_or_all
-from ci_tools.model.versions import Minor, admits
+from ci_tools.errors import InputError, nearest
+from ci_tools.formats.toml import parse_toml
+from ci_tools.model.names import CONFIG_FILE, ProjectName
+from ci_tools.model.request import PathSource, Request
+from ci_tools.model.versions import Minor, admits, parse_or_all
 from ci_tools.source.includes import Includes, select_sources, torch_abi
+from ci_tools.source.project_file import ProjectFile, TomlFile
+from ci_tools.source.requirements import MAKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -23,10 +28,127 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.model.evidence import TorchAbi
     from ci_tools.source.files import Tree
+    from ci_tools.source.includes import SourceLine
+
+
+# Folders whose projects are not what a repository releases: other people's code, samples, and what tests build.
+NOT_RELEASED = frozenset(
+    # ruff: noqa: SIM905 - as words they fit on a page
+    "3rdparty benchmark benchmarks ci demo demos deps doc docs example examples extern external sample samples "
+    "submodules template templates test testing tests third-party third_party thirdparty tools vendor vendored".split()
+)
+# Settings by which a project of a workspace says that it builds nothing: uv's, poetry's, pdm's and rye's.
+NOT_A_PACKAGE = (("uv", "package", False), ("poetry", "package-mode", False), ("pdm", "distribution", False),
+                 ("rye", "virtual", True))  # fmt: skip
+# A path in a build file that leads above the file's folder, also where a setup.py joins it of parts.
+LEADS_UP = re.compile(r"""(?<![\w.])(?:\.\./)+[\w./-]*|["']\.\.["']\s*,\s*["'](?P<part>[\w./-]+)["']""")
+INHERITS = re.compile(r"\bworkspace\s*=\s*true\b")
+MAX_SHOWN = 8  # packages that a message lists
+
+
+class Package(NamedTuple):
+    """A folder of the source that can be built, "" for its root, and the name that its pyproject.toml states."""
+
+    folder: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        """Return the package as a person may name it."""
+        return self.name or self.folder or "."
+
+    def is_called(self, asked: str) -> bool:
+        """Whether a person means this package: by its name, or by its folder."""
+        same_folder = asked.removeprefix("./").strip("/") == (self.folder or ".")  # as a shell completes it: ./sub/
+        return same_folder or bool(self.name and canonicalize_name(self.name) == canonicalize_name(asked))
+
+
+def find_packages(tree: Tree) -> tuple[Package, ...]:
+    """Return the packages of a source, the root's first; of a folder with nothing but tools' settings there is none."""
+    made = {file.rpartition("/")[0] for file in tree.files if file.rpartition("/")[2] in BUILD_FILES}
+    folders = sorted(made, key=_depth)
+    released = [one for one in folders if not NOT_RELEASED & {part.lower() for part in one.split("/")}]
+    found: list[Package] = []
+    for chosen in (released, folders):  # a test's own pyproject.toml may be broken on purpose
+        found = [package for folder in chosen for package in _packages_in(tree, folder)]
+        if real := [one for one in found if not _is_virtual(tree, one.folder)]:
+            return tuple(real)
+    return tuple(found)  # a repository may have nothing else
+
+
+def names_outside(tree: Tree) -> bool:
+    """Whether a build file names what a checkout has beside the tree: a workspace, a crate, a readme, sources."""
+    for name in tree.files if tree.prefix else ():
+        if posixpath.basename(name) in MAKERS:
+            text, folder = tree.text(name), posixpath.dirname(name)
+            paths = [(one["part"] and f"../{one['part']}") or one[0] for one in LEADS_UP.finditer(text)]
+            if name.endswith("Cargo.toml") and INHERITS.search(text):  # of the workspace above (Cargo)
+                paths += [f"{'../' * level}Cargo.toml" for level in range(1, tree.prefix.count("/") + 1)]
+            paths = [posixpath.normpath(posixpath.join(folder, path)) for path in paths]
+            if any(path.startswith("../") and (tree.root / path).exists() for path in paths):
+                return True
+    return False
+
+
+def explain_no_package(root: Path) -> InputError:
+    """Return the error of a folder that has no package."""
+    msg = f"{root} has no pyproject.toml with a project and no setup.py, expected the source of a package"
+    return InputError(msg, hint="go there, or name its folder; `--sdist NAME` takes a project of the package index")
+
+
+def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]]:
+    """Return the package that `asked` names, or that of the root or the only one, and the others.
+
+    Raises InputError if there is none, or only a person can choose.
+    """
+    found = find_packages(tree)
+    if not found:
+        raise explain_no_package(tree.root)
+    chosen = next((one for one in found if one.is_called(asked)), None) if asked else found[0]
+    if chosen is None:
+        raise InputError(f'--package: the source has no package "{asked}", {nearest(asked, map(str, found))}')
+    if not asked and chosen.folder and len(found) > 1:  # that of the root is the one, unless asked
+        names = ", ".join(f"{one} ({one.folder})" if one.name else one.folder for one in found[:MAX_SHOWN])
+        more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
+        msg = f"the source has {len(found)} packages: {names}{more}, expected --package with one of them"
+        raise InputError(msg, hint=f"`fatwheel init --package {chosen}` writes a config for one of them")
+    return chosen, tuple(one for one in found if one != chosen)
+
+
+def _packages_in(tree: Tree, folder: str) -> list[Package]:
+    """Return the package in a folder, if its files make one."""
+    prefix = f"{folder}/" if folder else ""
+    name = f"{prefix}pyproject.toml"
+    content = parse_toml(tree.text(name), name)
+    if f"{prefix}setup.py" not in tree.names and not {"project", "build-system"} & content.keys():
+        return []
+    return [Package(folder, _stated_name(content))]
+
+
+def _is_virtual(tree: Tree, folder: str) -> bool:
+    """Whether a project only holds the settings of others."""
+    file = TomlFile.of(tree, posixpath.join(folder, "pyproject.toml"))
+    return any(file.value("tool", tool, key) is said for tool, key, said in NOT_A_PACKAGE)
+
+
+def _stated_name(content: Mapping[str, object]) -> str:
+    table = content.get("project")
+    name = table.get("name") if isinstance(table, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _depth(folder: str) -> tuple[int, str]:
+    return folder.count("/") + bool(folder), folder  # the root is "", and has no slash as its children
+
+
+# ---------------------------------------------------------------- the starter of a config
 
 # File name endings that show that a platform has native code.
 ENDINGS = {"linux-cuda": ("cu", "cuh"), "linux-rocm": ("hip",), "linux-xpu": ("sycl",), "macos-arm64": ("metal", "mm")}
 ARCHS = ("8.0", "9.0", "10.0+PTX")
+# The request before anything is known: the source in the config's folder.
+BLANK = Request(
+    name=ProjectName(CONFIG_FILE), config=CONFIG_FILE, source=PathSource(path="."), pythons=(), platforms=()
+)
 
 
 def refuse_existing(folder: Path, paths: Iterable[Path]) -> None:
@@ -41,18 +163,13 @@ def refuse_existing(folder: Path, paths: Iterable[Path]) -> None:
 
 
 class StarterProject(NamedTuple):
-    """The facts that a starter needs from a project's pyproject.toml, or that it has only a setup.py."""
+    """The facts that a starter needs from a project's files; its folder is "" for the source's root."""
 
-    file: str
+    folder: str
     name: str
     requires_python: str
-    dependencies: tuple[str, ...]
+    where: SourceLine  # of `requires-python`
     states_version: bool = False  # in its pyproject.toml
-
-    @property
-    def folder(self) -> str:
-        """The project's folder below the source root, or "" for the root itself."""
-        return self.file.rpartition("/")[0]
 
 
 def package_lines(project: StarterProject, owner: str = "") -> list[str]:
@@ -84,39 +201,10 @@ def project_of(tree: Tree, name: str = "") -> StarterProject:
     Raises InputError if the source has no package, or several.
     """
     package, _ = choose_package(tree, "")
-    files = (f"{package.folder}/{name}".removeprefix("/") for name in BUILD_FILES)
-    file = next(name for name in files if name in tree.names)  # pyproject.toml before setup.py
-    name = name or tree.root.name
-    if file.endswith("setup.py"):
-        return StarterProject(file, _name(file, name), requires_python="", dependencies=())
-    content = parse_toml(tree.text(file), file)
-    table = content.get("project", {})
-    if not isinstance(table, dict):
-        raise _not(file, "project", table, "a table")
-    dependencies = table.get("dependencies", [])
-    if not isinstance(dependencies, list) or not all(isinstance(item, str) for item in dependencies):
-        raise _not(file, "project.dependencies", dependencies, "a list of texts")
-    name = _name(file, _text(file, table, "name") or name)
-    return StarterProject(file, name, _text(file, table, "requires-python"), tuple(dependencies), "version" in table)
-
-
-def _not(file: str, key: str, value: object, expected: str) -> InputError:
-    return InputError(f"{file}: {key} is {value!r}, expected {expected}")
-
-
-def _text(file: str, table: Mapping[str, object], key: str) -> str:
-    value = table.get(key, "")
-    if not isinstance(value, str):
-        raise _not(file, f"project.{key}", value, "text")
-    return value
-
-
-def _name(file: str, name: str) -> str:
-    try:
-        canonicalize_name(name, validate=True)
-    except InvalidName as error:
-        raise _not(file, "project.name", name, "a name of letters, digits, dots and dashes") from error
-    return name
+    project = ProjectFile(replace(BLANK, subdirectory=package.folder), tree)
+    admitted, where = project.own_pythons({})
+    own = project.own_name("") or name or tree.root.name
+    return StarterProject(package.folder, own, admitted, where, "version" in project.table("project"))
 
 
 def list_pythons(project: StarterProject, catalog: Catalog) -> list[str]:
@@ -128,7 +216,7 @@ def list_pythons(project: StarterProject, catalog: Catalog) -> list[str]:
     found = [str(python) for python in shipped if admits(admitted, python.version)]
     if not found:
         known = f"one that admits some of {', '.join(map(str, shipped))}"
-        raise _not(project.file, "project.requires-python", project.requires_python, known)
+        raise InputError(f"{project.where}: requires-python is {project.requires_python!r}, expected {known}")
     return found
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.config import include
 from ci_tools.config.torch_axis import choose_nightly
 from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.formats import toml_file
 from ci_tools.formats.schema import SchemaFlaw
-from ci_tools.formats.toml import document as toml_document
-from ci_tools.model.facts import CatalogRow
+from ci_tools.model.request import CatalogRow
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def resolve_catalog(document: Document, folder: Path, *, recorded: bool = False)
 
 def read_file(path: Path) -> Document:
     """Return the tables in a catalog's file; raise InputError if it is not TOML."""
-    return toml_document.read(path, str(path), ())
+    return toml_file.read(path, str(path), ())
 
 
 def list_of(row: CatalogRow) -> str:

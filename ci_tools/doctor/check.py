@@ -35,7 +35,7 @@ from ci_tools.doctor.workflows import Used, outline_all
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import TOKENS, Hub
 from ci_tools.github.commands import annotation
-from ci_tools.model.repository import COMMIT, REPOSITORY
+from ci_tools.model.names import COMMIT, REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,7 +15,7 @@ from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflow_set import ACTION_FILES, FOLDER, WorkflowSet, read_set
 from ci_tools.errors import InputError, Problem
 from ci_tools.formats.yaml_file import text_of
-from ci_tools.model.repository import COMMIT
+from ci_tools.model.names import COMMIT
 from ci_tools.source import git
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ci_tools.doctor.documents import NAME, items_of, one_line, scalar_of, table
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflows import EXPRESSION, Workflow
 from ci_tools.errors import InputError
-from ci_tools.formats.toml.document import find_table, require_table
+from ci_tools.formats.toml_file import find_table, require_table
 from ci_tools.formats.yaml_file import parse
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import Release

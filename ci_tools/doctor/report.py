@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.names import Name
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

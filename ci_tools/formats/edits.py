@@ -11,7 +11,7 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

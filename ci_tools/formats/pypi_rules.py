@@ -20,7 +20,7 @@ from trove_classifiers import classifiers, deprecated_classifiers
 
 from ci_tools.errors import MAX_SHOWN, Problem, nearest
 from ci_tools.formats.wheel import explain_headers
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

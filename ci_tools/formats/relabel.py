@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import Rejected
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.files import EPOCH
-from ci_tools.model.pep440 import parse_requirement, parse_specifiers
+from ci_tools.model.versions import parse_requirement, parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.magic import binary_format
+from ci_tools.formats.binaries.magic import binary_format
 from ci_tools.machine.storage import CHUNK
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.formats import receipts
 from ci_tools.formats.markdown import one_line
 from ci_tools.machine.process import clean_environment, run, tail
-from ci_tools.model.repository import REPOSITORY
+from ci_tools.model.names import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,7 +19,7 @@ from ci_tools.catalog.targets.github import GITHUB
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.machine.http.policy import REQUEST, SILENCE, is_temporary
 from ci_tools.machine.waits import Waits
-from ci_tools.model.repository import REPOSITORY
+from ci_tools.model.names import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

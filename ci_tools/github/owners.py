@@ -13,9 +13,8 @@ from ci_tools import catalog
 from ci_tools.config import loader as config
 from ci_tools.errors import InputError, LeftUndone, nearest
 from ci_tools.formats.markdown import OWNER, code, one_line, text
-from ci_tools.model.names import Name
+from ci_tools.model.names import REPOSITORY, Name
 from ci_tools.model.platforms import Platform
-from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

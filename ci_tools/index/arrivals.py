@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import Problem, Rejected
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.index.file_names import project_and_version, variant_label
@@ -15,8 +15,8 @@ from ci_tools.index.manifest import Manifest, is_project
 from ci_tools.index.objects.store import content_of_file, utc
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.wheel_facts import drivers_of
-from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
+from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.formats.json_file import SEAL, digest
 from ci_tools.index.manifest import GENERIC, is_project, read_table, refuse_changed
 from ci_tools.model.names import Name

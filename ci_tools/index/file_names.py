@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
-from ci_tools.model.pep440 import parse_version, read_version
+from ci_tools.model.versions import parse_version, read_version
 
 if TYPE_CHECKING:
     from packaging.utils import NormalizedName

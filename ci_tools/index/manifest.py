@@ -13,7 +13,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
-from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.formats.json_file import SEAL, digest

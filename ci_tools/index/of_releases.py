@@ -17,7 +17,7 @@ from ci_tools.index.file_names import project_and_version
 from ci_tools.index.manifest import ManifestTable, manifest_of, parse_offers, read_table
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.wheel_facts import drivers_of
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ci_tools.model.facts import CatalogRow
     from ci_tools.model.files import BuiltWith, Receipt
     from ci_tools.model.names import ProjectName
+    from ci_tools.model.request import CatalogRow
 
 NOT_TRIED = "not tried on a GPU"
 LONGEST = 100  # characters of a GPU's name and driver

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog, Cuda
     from ci_tools.install.lock import LockedWheel
-    from ci_tools.model.facts import CatalogRow
+    from ci_tools.model.request import CatalogRow
 
 TORCH = re.compile(r"torch(\d+\.\d+(?:\.0\.dev\d{8})?)")
 

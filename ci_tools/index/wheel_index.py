@@ -38,8 +38,8 @@ from ci_tools.index.objects.store import content_of_bytes
 from ci_tools.index.page_writer import PageWriter
 from ci_tools.index.pages import VARIANTS, IndexedFile
 from ci_tools.index.units import Change, Published
-from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
+from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

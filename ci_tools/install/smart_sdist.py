@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ci_tools.build.sdist import write_with_date
 from ci_tools.errors import InputError, Rejected
 from ci_tools.formats.tar import tarfile
-from ci_tools.formats.toml.text import parse_toml
+from ci_tools.formats.toml import parse_toml
 from ci_tools.install import fatwheel_backend
 from ci_tools.install.lock import BuildSystem
 from ci_tools.model.files import EPOCH

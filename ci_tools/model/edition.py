@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, TagError
-from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition
+from ci_tools.model.versions import parse_version, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

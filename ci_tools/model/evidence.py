@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.cell import Cell
 from ci_tools.model.names import Name, ProjectName, Sha256, VersionText
-from ci_tools.model.platforms import Platform
+from ci_tools.model.platforms import Cell, Platform
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ci_tools.model.cell import Cell
 from ci_tools.model.evidence import Project
 from ci_tools.model.names import FileName, Name, Sha256
-from ci_tools.model.platforms import Accelerator, Platform
+from ci_tools.model.platforms import Accelerator, Cell, Platform
 from ci_tools.model.request import HOSTED_MINUTES, NO_CARE, STABLE, Care, Edition, PathSource, Request, ToolchainKind
 from ci_tools.model.versions import Minor, Python
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Protocol
 
 from ci_tools.errors import nearest
 from ci_tools.model.names import Name
-from ci_tools.model.versions import Minor
+from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -228,3 +228,18 @@ class Accelerator(NamedTuple):
 def name_archs_for_torch(accelerator: Accelerator | None, archs: Sequence[str]) -> dict[str, str]:
     """Return the variable that names the GPUs to a build."""
     return accelerator.kind.name_archs_for_torch(archs) if accelerator else {}
+
+
+class Cell(NamedTuple):
+    """One combination that a request asks for."""
+
+    platform: Platform
+    accelerator: Accelerator | None
+    torch: Minor | None
+    python: Python
+
+    def __str__(self) -> str:
+        """Return `linux-cuda / cu130 / torch2.10 / cp312`."""
+        accelerator = f" / {self.accelerator.label}" if self.accelerator else ""
+        torch = f" / torch{self.torch}" if self.torch else ""
+        return f"{self.platform}{accelerator}{torch} / {self.python.abi_tag}"

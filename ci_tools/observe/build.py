@@ -22,7 +22,7 @@ from ci_tools.model.evidence import (
     Spared,
     TorchAbi,
 )
-from ci_tools.observe.gpus.images import list_images, read_command_images
+from ci_tools.observe.images import list_images, read_command_images
 from ci_tools.observe.observation import BUILDERS
 from ci_tools.observe.python_label import CYTHON, RAN, judge_tag
 from ci_tools.source.includes import abi_of_commands, select_sources, torch_abi
@@ -65,6 +65,11 @@ class ObservedBuild:
         self.observed = observed
         self.folder = folder or "."
         self.includes = includes.with_generated(observed.generated)
+        # The other build system that compiles, of which only the files are known; "" if there is none.
+        self.runs_other = next((name for name in BUILDERS if name in observed.asked), "")
+        # The place where the project has its sources translated for ROCm, or "".
+        self.hipify_place = observed.asked.get("hipify", "")
+        self.configured = tuple(map(" ".join, observed.configured))  # the calls of cmake
 
     @cached_property
     def built(self) -> tuple[Extension, ...]:
@@ -85,11 +90,6 @@ class ObservedBuild:
     def compiles(self) -> tuple[Compile, ...]:
         """Every call of a compiler, with its source as it is named in the tree."""
         return tuple(map(self.compile, self.observed.kept_commands))
-
-    @property
-    def runs_other(self) -> str:
-        """The other build system that compiles, of which only the files are known; "" if there is none."""
-        return next((name for name in BUILDERS if name in self.observed.asked), "")
 
     @cached_property
     def sources(self) -> list[str]:
@@ -123,11 +123,6 @@ class ObservedBuild:
             return f"{RAN}: its wheel is for one platform, though nothing is compiled"
         members = len(observed.members)
         return f"{RAN}: compiles nothing; its wheel has {members} file{'' if members == 1 else 's'}"
-
-    @property
-    def hipify_place(self) -> str:
-        """The place where the project has its sources translated for ROCm, or ""."""
-        return self.observed.asked.get("hipify", "")
 
     @property
     def hipify_note(self) -> str:
@@ -192,11 +187,6 @@ class ObservedBuild:
         seen = self.observed
         parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.kept_commands)
         return hashlib.sha256(repr((*parts, self.configured, self.written)).encode()).hexdigest()
-
-    @cached_property
-    def configured(self) -> tuple[str, ...]:
-        """The calls of cmake."""
-        return tuple(map(" ".join, self.observed.configured))
 
     @cached_property
     def written(self) -> tuple[str, ...]:

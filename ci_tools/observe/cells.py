@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
-from ci_tools.model.cell import Cell
+from ci_tools.model.platforms import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,30 +17,33 @@ from packaging.utils import canonicalize_name
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import InputError, LabelError
 from ci_tools.model.evidence import PURE_TAG, Binding, CellEvidence, Evidence, Extensions, PlatformEvidence, Project
-from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.request import Enabled, Globs
+from ci_tools.model.versions import name_of_required
 from ci_tools.observe.cells import MAX_OBSERVED, Spent, cells_of, is_offered, torches_of
 from ci_tools.observe.device_code import select_kernels, warn_of_files
 from ci_tools.observe.versions.teller import ASKS_GIT, Teller
 from ci_tools.source import backends
 from ci_tools.source.backends.cmake_call import read_cmake_call
-from ci_tools.source.backends.declared_tag import apply_declared_tag
-from ci_tools.source.backends.facts import FORCED
+from ci_tools.source.backends.facts import FORCED, apply_declared_tag, explain_foreign
 from ci_tools.source.backends.scikit_build_core import BACKENDS as SCIKIT
 from ci_tools.source.backends.scikit_build_core import WITHOUT_SETUPTOOLS, states_limit
-from ci_tools.source.backends.sdist_contents import explain_foreign
 from ci_tools.source.files import matching, whole_of
-from ci_tools.source.imported import find_lacking
 from ci_tools.source.includes import COMPILED, Includes, find_contradiction, select_sources, torch_abi
 from ci_tools.source.project_file import ProjectFile
-from ci_tools.source.requirements import build_requirements, doubt_torch_abi, explain_torch_of_cmake, torch_requirement
+from ci_tools.source.requirements import (
+    build_requirements,
+    doubt_torch_abi,
+    explain_torch_of_cmake,
+    find_lacking,
+    torch_requirement,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
-    from ci_tools.model.cell import Cell
+    from ci_tools.model.platforms import Cell
     from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.observe.cmake.witness import CmakeWitness
     from ci_tools.observe.interpretation import Witness
@@ -122,7 +125,12 @@ def _identify(project: ProjectFile, platforms: tuple[PlatformEvidence, ...]) -> 
     asked = dict(chain.from_iterable(one.shown.asked for one in platforms))
     variables = [f"{name} ({place})" for name, place in asked.items() if place and VARIABLE.fullmatch(name)]
     own = [one for one in variables if not one.startswith(OF_COMPILERS)]
-    return project.project(_metadata(_builds(platforms)), _unseen_build(platforms), own)
+    shown = [platform.shown for platform in platforms]
+    return project.project(
+        _metadata(_builds(platforms)),
+        next((one.extensions_where for one in shown if one.extensions is Extensions.UNKNOWN), ""),
+        own,
+    )
 
 
 def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
@@ -363,12 +371,6 @@ class _Collector:
 
 
 # ---------------------------------------------------------------- the project, as its build was observed
-
-
-def _unseen_build(platforms: Iterable[PlatformEvidence]) -> str:
-    """Return why a build was not understood or would fail; "" if there is no such build."""
-    shown = [platform.shown for platform in platforms]
-    return next((one.extensions_where for one in shown if one.extensions is Extensions.UNKNOWN), "")
 
 
 def _builds(platforms: Iterable[PlatformEvidence]) -> tuple[Metadata, ...]:

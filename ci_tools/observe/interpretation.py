@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
-from ci_tools.model.pep440 import name_of_required
+from ci_tools.model.versions import name_of_required
 from ci_tools.observe.build import CMAKE, CYTHON, RAN, ObservedBuild, find_own_archs
 from ci_tools.observe.cells import TOO_MANY
-from ci_tools.observe.device_code import warn_of_files
-from ci_tools.observe.gpus.own_archs import ArchVariables, find_cmake_archs
-from ci_tools.observe.owned import Owned, explain_loss
+from ci_tools.observe.device_code import ArchVariables, find_cmake_archs, warn_of_files
+from ci_tools.observe.owned import Owned, TriedWay, decide, describe_question, explain_loss, is_told, make_unknown
 from ci_tools.observe.python_label import explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
 from ci_tools.observe.setup_py.trials import BuildTrials
-from ci_tools.observe.suppositions import TriedWay, decide, describe_question, is_told, make_unknown
 from ci_tools.observe.switches import explain_local_version, explain_switch, list_off
 from ci_tools.observe.views import SUPPOSED, View, kind_of, list_versions, make_view
-from ci_tools.source.backends.unknown import list_compiled
+from ci_tools.source.backends import list_compiled
 from ci_tools.source.includes import Includes
 from ci_tools.source.requirements import (
     doubt_torch_abi,
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
-    from ci_tools.model.cell import Cell
+    from ci_tools.model.platforms import Cell
     from ci_tools.model.request import PlatformRequest
     from ci_tools.observe.cells import Spent
     from ci_tools.observe.cmake.witness import CmakeWitness

@@ -12,11 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Mislabel, PythonApi
-from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.model.versions import Minor, admits
+from ci_tools.model.versions import Minor, admits, parse_specifiers
 from ci_tools.source.includes import Include, SourceLine, find_contradiction, list_forced_headers, list_forced_includes
-from ci_tools.source.limited_api import Limit, closure, find_limit, read_limit, uses
-from ci_tools.source.needless import names_python
+from ci_tools.source.python_api import Limit, closure, find_limit, names_python, read_limit, uses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,7 +14,7 @@ import shlex
 import stat
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from shutil import which
@@ -107,79 +107,36 @@ exec {git} "$@"
 NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
 
 
-@dataclass(frozen=True)
 class SourceCopy:
     """The folder in which a project's code runs, on a copy of its source."""
 
-    folder: Path
-    prefix: str = ""  # the folder of the source below the root of its checkout
-
-    @property
-    def checkout(self) -> Path:
-        """The copy of the source, with what is around it in its checkout."""
-        return self.folder / "source"
-
-    @property
-    def source(self) -> Path:
-        """The copy of the source."""
-        return self.checkout / self.prefix
+    def __init__(self, folder: Path, prefix: str = "") -> None:
+        self.folder = folder
+        self.prefix = prefix  # the folder of the source below the root of its checkout
+        self.checkout = folder / "source"  # the copy of the source, with what is around it in its checkout
+        self.source = self.checkout / prefix
 
 
-@dataclass(frozen=True)
 class Stage(SourceCopy):
     """The folder in which a project's builds are observed."""
 
-    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the stamps of the source's files after copying
-
-    @property
-    def machine(self) -> Path:
-        """The folder for everything except the source."""
-        return self.folder / "machine"
-
-    @property
-    def wheels(self) -> Path:
-        """The folder for the backend's wheel."""
-        return self.machine / "wheels"
-
-    @property
-    def request(self) -> Path:
-        """The observer's request; beside the folder, where observed code cannot write."""
-        return self.folder.parent / "request.json"
-
-    @property
-    def journal(self) -> Path:
-        """The journal that observers and compilers write to; outside the folder, so observed code cannot replace it."""
-        return self.folder.parent / "journal"
-
-    @property
-    def accelerator(self) -> Path:
-        """The folder in CUDA_HOME, ROCM_HOME or CMPLR_ROOT."""
-        return self.machine / "accelerator"
-
-    @property
-    def driver(self) -> Path:
-        """The folder with the files that a GPU's driver adds to a machine, below their usual places."""
-        return self.machine / "driver"
-
-    @property
-    def home(self) -> Path:
-        """The folder in HOME."""
-        return self.machine / "home"
-
-    @property
-    def scratch(self) -> Path:
-        """The folder in TMPDIR."""
-        return self.machine / "tmp"
-
-    @property
-    def headers(self) -> Path:
-        """The folder in FATWHEEL_TORCH_INCLUDE."""
-        return self.machine / "headers"
-
-    @property
-    def tools(self) -> Path:
-        """The folder of the fake programs, on PATH."""
-        return self.machine / "tools"
+    def __init__(self, folder: Path, prefix: str = "") -> None:
+        super().__init__(folder, prefix)
+        self.copied: dict[str, tuple[int, ...]] = {}  # the stamps of the source's files after copying
+        # Beside the folder, where observed code can neither write nor replace them: the observer's request, and the
+        # journal that observers and compilers write to.
+        self.request = folder.parent / "request.json"
+        self.journal = folder.parent / "journal"
+        self.machine = folder / "machine"  # everything except the source
+        self.wheels = self.machine / "wheels"  # the backend's wheel
+        self.accelerator = self.machine / "accelerator"  # in CUDA_HOME, ROCM_HOME or CMPLR_ROOT
+        self.driver = (
+            self.machine / "driver"
+        )  # the files that a GPU's driver adds to a machine, below their usual places
+        self.home = self.machine / "home"  # in HOME
+        self.scratch = self.machine / "tmp"  # in TMPDIR
+        self.headers = self.machine / "headers"  # in FATWHEEL_TORCH_INCLUDE
+        self.tools = self.machine / "tools"  # the fake programs, on PATH
 
     def set(self, tree: Tree, accelerator: Accelerator | None, oneapi: str = "", *, lends: bool = True) -> None:
         """Prepare the folder for one build; the source is restored, whatever an earlier build changed in it.

@@ -2,21 +2,77 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog import TORCH_HEADERS, TORCH_NAMES
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.platforms import name_archs_for_torch
-from ci_tools.observe.torch_questions import answer_question, describe_names, is_question
+from ci_tools.observe.inside.torch_names.table import OF_HEADER, QUESTIONS, TorchHeaders, TorchTable, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.cell import Cell
-    from ci_tools.model.platforms import Accelerator, AcceleratorKind
+    from ci_tools.catalog import Catalog, TorchRelease
+    from ci_tools.model.platforms import Accelerator, AcceleratorKind, Cell
     from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.model.versions import Minor, Python
+
+
+@functools.cache
+def load_table() -> TorchTable:
+    """Return the table of torch's names."""
+    return read_table(TORCH_NAMES.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def load_headers() -> TorchHeaders:
+    """Return the table of torch's headers."""
+    headers = TorchHeaders()
+    headers.read(str(TORCH_HEADERS))
+    return headers
+
+
+def describe_names(release: TorchRelease) -> str:
+    """Return what names a torch in the table: its release, the rows of a project's catalog, or "" without both."""
+    table = load_table()
+    if table.patches.get(str(release.version)) == release.patch:
+        return str(release.version)
+    rows = dict(release.names)
+    base = rows.pop("base", "")
+    return json.dumps({"base": base, "rows": rows}, sort_keys=True) if base in table.patches else ""
+
+
+def is_question(name: str) -> bool:
+    """Whether a build's question is about the names of torch, or about its headers."""
+    return name.startswith((*QUESTIONS, OF_HEADER))
+
+
+@functools.cache
+def answer_question(names: str, question: str) -> object:
+    """Return the answer of a torch, named as `describe_names` does."""
+    if question.startswith(OF_HEADER):
+        return load_headers().has(names, question.removeprefix(OF_HEADER))
+    return load_table().answer(names, question)
+
+
+@functools.cache
+def is_same_everywhere(question: str) -> bool:
+    """Whether every torch in the table gives the same answer."""
+    if question.startswith(OF_HEADER):
+        return load_headers().has("", question.removeprefix(OF_HEADER)) is not None
+    return not load_table().differs(question)
+
+
+def name_subject(question: str) -> str:
+    """Return what a question is about: `torch.xpu.is_available`, or `torch.xpu` where it lists its names."""
+    if question.startswith(OF_HEADER):
+        return question
+    word = next(one for one in QUESTIONS if question.startswith(one))
+    return question.removeprefix(word).replace(":", ".").removeprefix(".")
+
 
 SUPPOSED = "supposed:"  # see inside/facts.py
 
@@ -58,9 +114,8 @@ class View(NamedTuple):
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
             **dict.fromkeys(("cuda", "hipify"), self.accelerator),
-            **dict.fromkeys(
-                ("cmake", "get_tag", "git", "make")
-            ),  # no questions: that they were run is noted among them
+            # No questions: that they were run is noted among them.
+            **dict.fromkeys(("cmake", "get_tag", "git", "make")),
         }
         return answers[name] if name in answers else getattr(self, name)
 
@@ -77,21 +132,11 @@ def list_facts(view: View) -> dict[str, object]:
     """Return the facts of a view as JSON has them."""
     version = str(view.accelerator.version or "") if view.accelerator else None
     return {
-        "os": view.os,
-        "machine": view.machine,
+        **{name: value for name, value in view._asdict().items() if name != "env"},
         "python": str(view.python.version),
         "free_threaded": view.python.free_threaded,
-        "torch": view.torch,
         "accelerator": {"kind": view.kind or "", "version": version},
         "torch_versions": _list_torch_versions(view),
-        "nccl": view.nccl,
-        "oneapi": view.oneapi,
-        "torch_names": view.torch_names,
-        "gpu": view.gpu,
-        "capability": view.capability,
-        "chance": view.chance,
-        "supposed": view.supposed,
-        "version": view.version,
     }
 
 

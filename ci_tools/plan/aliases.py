@@ -15,9 +15,9 @@ from ci_tools.errors import InputError
 from ci_tools.plan.wheel_names import distribution_of
 
 if TYPE_CHECKING:
-    from ci_tools.model.cell import Cell
     from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.platforms import Cell
 
 # Names before PEP 600, such as manylinux2014, have one number.
 LINUX = re.compile(r"(?:manylinux_\d+_\d+|manylinux\d+|linux)_(?P<machine>\w+)")

@@ -1,4 +1,7 @@
-"""The rules by which cells share a wheel, one for each axis, and each rule's reason for the reader."""
+"""The rules by which cells share a wheel, one for each axis, and each rule's reason for the reader.
+
+Then the cells that a wheel with more libraries serves, and the wheels that a run adds to a release.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.xpu import XPU
-from ci_tools.model.cell import Cell
-from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.errors import InputError
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
+from ci_tools.model.plan import Job, Skipped
+from ci_tools.model.platforms import Cell
 from ci_tools.model.request import Enabled, ToolchainKind
 from ci_tools.model.versions import CudaArch, Minor, Python
 
@@ -15,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import CellEvidence, PythonApi, TorchAbi
+    from ci_tools.model.evidence import CellEvidence, PythonApi, Spared, TorchAbi
     from ci_tools.model.platforms import Accelerator, Platform
-    from ci_tools.model.request import PlatformRequest
+    from ci_tools.model.request import PlatformRequest, Request
+
 
 PURE = "pure"  # the job of the wheel for every platform
 
@@ -237,3 +243,120 @@ def _archs(key: Key, axes: Axes) -> str:
     served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]
     minors = f", for CUDA {', '.join(served)} (`one-per-major`)" if axes.request.one_per_major else ""
     return f"one fatbinary for {' '.join(images or axes.archs)}{minors}"
+
+
+# ---------------------------------------------------------------- spared libraries
+
+# A setup.py may compile a library only with a newer torch, whose stable ABI it needs. Where the package passes over a
+# library that cannot be loaded, the wheel of the newer torch is also good for the older one: there it has what the
+# older one's own wheel would have. Such a library is called *spared*.
+WITHOUT_TORCH_AXIS = frozenset({Binding.NONE, Binding.STABLE})
+
+
+def find_builds(served: Iterable[tuple[Cell, Axes]]) -> dict[Cell, Axes]:
+    """Return for each cell the build whose wheel serves it: its own, or another one that has more libraries."""
+    served = list(served)
+    groups: dict[object, dict[CellEvidence, Axes]] = {}
+    for cell, axes in served:
+        groups.setdefault(_place(cell, axes), {})[axes.evidence] = axes
+    chosen: dict[object, Axes] = {}
+    found: dict[Cell, Axes] = {}
+    for cell, axes in served:
+        place = _place(cell, axes)
+        known = place, axes.evidence, cell.torch  # the cells of all Pythons ask the same question
+        if known not in chosen:
+            fuller = [
+                other
+                for other in list(groups[place].values())
+                if cell.torch and _has_more(axes.evidence, other.evidence, cell.torch)
+            ]
+            chosen[known] = max(fuller, key=lambda other: len(other.evidence.built), default=axes)
+        found[cell] = chosen[known]
+    return found
+
+
+def _place(cell: Cell, axes: Axes) -> object:
+    """Return the part of a wheel's key that no build shares with another one."""
+    return cell.platform, axes.builders[cell.accelerator]
+
+
+def _has_more(shown: CellEvidence, other: CellEvidence, torch: Minor) -> bool:
+    """Whether another build makes the same wheel but for libraries that the package does without on a torch."""
+    more = find_spared(shown, other)
+    return (
+        bool(more)
+        and len(more) == len(other.built) - len(shown.built)  # every further library is spared
+        and all(one.target > torch for one in more)  # one that this torch loads is missed by its users
+        and {*shown.built} < {*other.built}
+        and (parts := _remaining_parts(shown, names := list_only_for(other, [one.member for one in more]))) is not None
+        and parts == _remaining_parts(other, names)
+    )
+
+
+def find_spared(shown: CellEvidence, other: CellEvidence) -> tuple[Spared, ...]:
+    """Return the spared libraries that only the other build makes."""
+    built = {one.member for one in shown.built}
+    return tuple(one for one in other.spared if one.member not in built)
+
+
+def list_only_for(shown: CellEvidence, libraries: Iterable[str]) -> frozenset[str]:
+    """Return the members of a wheel that are there only for some of its libraries: these, and their sources.
+
+    setuptools takes the sources of an extension for data of its package, where they lie in it.
+    """
+    named = frozenset(libraries)
+    sources: dict[bool, set[str]] = {True: set(), False: set()}
+    for library in shown.built:
+        sources[library.member in named].update(one.source.removeprefix("src/") for one in library.compiles)
+    return named | (sources[True] - sources[False])
+
+
+def _remaining_parts(shown: CellEvidence, names: Collection[str]) -> tuple[object, ...] | None:
+    """Return everything but some members that two builds must have in common; None if some of it is not known."""
+    api = shown.python_api
+    is_known = shown.extensions is Extensions.SOME and shown.recipe is not None
+    if not is_known or shown.torch_abi.kind not in WITHOUT_TORCH_AXIS:
+        return None
+    return (
+        (api.kind, api.lowest, api.lowest_free_threaded, shown.pure_tag),
+        (shown.unsupported, shown.switches, shown.build_requires),
+        (shown.written, shown.configured, shown.metadata),
+        tuple(content for content in shown.contents if content.partition(" ")[0] not in names),
+        shown.members and tuple(member for member in shown.members if member not in names),
+    )
+
+
+def explain_build(key: Key, axes: Axes, built: Axes) -> str:
+    """Return why the wheel of a build serves the cells with certain axes, and what is spared there."""
+    if built is axes:
+        return explain_key(key, axes)
+    spared = find_spared(axes.evidence, built.evidence)
+    names = ", ".join(one.member.removesuffix(OWN_SUFFIX) for one in spared)
+    needs = f"which {'needs' if len(spared) == 1 else 'need'} torch {max(one.target for one in spared)}"
+    tolerant = f"{spared[0].where} passes over a library that cannot be loaded"
+    return f"{explain_key(key, built._replace(torch=axes.torch))}; without {names}, {needs}: {tolerant}"
+
+
+# ---------------------------------------------------------------- additions to a release
+
+MAX_REASONS = 8  # at most this many are shown in an error
+
+
+def select_additions(
+    jobs: dict[Key, Job], covered: list[Decision], skipped: list[Skipped], request: Request
+) -> tuple[dict[Key, Job], list[Decision], list[Skipped]]:
+    """Return the additions to an existing release: only wheels bound to a torch, as it has all others.
+
+    Raises InputError if no wheel is bound to the torch that a run names.
+    """
+    bound = {key: job for key, job in jobs.items() if job.requires_torch}
+    there = (
+        Skipped(cell, f"the release has {jobs[key].wheel}: {why}") for cell, key, why in covered if key not in bound
+    )
+    skipped = [*skipped, *there]
+    if not bound:
+        reasons = dict.fromkeys(f"  {cell}: {reason}" for cell, reason in skipped)
+        shown = "\n".join(list(reasons)[:MAX_REASONS])
+        msg = f"--torch: no wheel is bound to torch {', '.join(request.run.torch)} only, so none can be added:\n{shown}"
+        raise InputError(msg, hint="`fatwheel plan` without --torch says what serves each torch")
+    return bound, [decision for decision in covered if decision[1] in bound], skipped

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from ci_tools.model.cell import Cell
     from ci_tools.model.plan import Plan
+    from ci_tools.model.platforms import Cell
     from ci_tools.model.versions import Minor, Python
 
     Place = tuple[str, str]  # a platform, and the label of its accelerator or ""

@@ -14,17 +14,15 @@ from ci_tools.config import loader
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats.json_file import parse, structure, unstructure
 from ci_tools.model.edition import is_date, tag_of
-from ci_tools.model.facts import CatalogRow
-from ci_tools.model.repository import GIT_COMMIT
-from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, Channel, Edition, PathSource, Route
+from ci_tools.model.names import GIT_COMMIT
+from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, CatalogRow, Channel, Edition, PathSource, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence
     from ci_tools.model.plan import Job, Plan, Site
-    from ci_tools.model.platforms import Platform
+    from ci_tools.model.platforms import Cell, Platform
     from ci_tools.model.request import Request
 
 PLAN = "plan.json"  # in a release folder, beside the files built by this plan
@@ -33,9 +31,12 @@ SCHEMA_VERSION = 1
 
 def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as one JSON object; its keys are a contract (docs/reference/plan.md)."""
+    # Without the empty settings that only a repeated build has.
+    value: dict[str, Any] = unstructure(plan.request)
+    value["run"] = {name: said for name, said in value["run"].items() if said or name not in {"container", "requires"}}
     return {
         "schema": SCHEMA_VERSION,
-        "request": _describe_request(plan.request),
+        "request": value,
         "pins": plan.pins._asdict(),
         "project": plan.project._asdict(),
         "edition": unstructure(plan.edition),
@@ -48,13 +49,6 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "validate": [_site(site, plan.request) for site in plan.sites],
         "publish": _publish(plan),
     }
-
-
-def _describe_request(request: Request) -> dict[str, Any]:
-    """Return the request's JSON, without the empty settings that only a repeated build has."""
-    value: dict[str, Any] = unstructure(request)
-    value["run"] = {name: said for name, said in value["run"].items() if said or name not in {"container", "requires"}}
-    return value
 
 
 def hash_request(request: Request) -> str:
@@ -312,39 +306,18 @@ def _cell(cell: Cell) -> dict[str, str]:
 
 
 def _job(job: Job) -> dict[str, Any]:
+    """Return a job by its fields, and the folders of its wheel; some are written as scripts want them."""
     accelerator = job.accelerator and {**unstructure(job.accelerator), "label": job.accelerator.label}
+    fields = {name: value for name, value in unstructure(job).items() if name != "archs"}
+    libraries = None if job.libraries is None else {one.member: list(one.images) for one in job.libraries}
     return {
-        "name": job.name,
-        "kind": str(job.kind),
-        "platform": unstructure(job.platform),
-        "python": str(job.python),
-        "python_stays": job.python_stays,
-        "torch": unstructure(job.torch),
-        "exact_torch": job.exact_torch,
+        **fields,
         "accelerator": accelerator and {**accelerator, "archs": list(job.archs)},
         "runner": runs_on(job.runner),
-        "container": job.container,
-        "care": job.care._asdict(),
-        "minutes": job.minutes,
-        "batch": job.batch,
-        "shards": job.shards,
-        "owner": job.owner,
-        "required": job.required,
-        "wheel": job.wheel,
-        "local": job.local,
-        "public": job.public,
-        "wheel_platform": job.wheel_platform,
-        "requires_torch": job.requires_torch,
         "folder": job.folder,
         "also": list(job.also),
-        "toolchain": str(job.toolchain),
         "env": dict(job.env),
-        "build_requires": list(job.build_requires),
-        "drops": list(job.drops),
-        "libraries": None
-        if job.libraries is None
-        else {library.member: list(library.images) for library in job.libraries},
-        "members": unstructure(job.members),
+        "libraries": libraries,
         "spared": {member: str(torch) for member, torch in job.spared},
         "covers": [str(cell) for cell in job.covers],
     }

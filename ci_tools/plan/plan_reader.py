@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
-from ci_tools.model.cell import Cell
 from ci_tools.model.plan import SDIST, Plan
-from ci_tools.model.platforms import Platform
+from ci_tools.model.platforms import Cell, Platform
 from ci_tools.model.request import Request
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import plan_file

@@ -20,7 +20,6 @@ from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, STABLE, Care, Channel, Enabled, Route, ToolchainKind
 from ci_tools.model.versions import Minor, Python, admits
 from ci_tools.observe.cells import cells_of, torches_of
-from ci_tools.plan.additions import select_additions
 from ci_tools.plan.axes import (
     PURE,
     Axes,
@@ -31,9 +30,13 @@ from ci_tools.plan.axes import (
     choose_image,
     choose_tag,
     decide_torch,
+    explain_build,
+    find_builds,
+    find_spared,
     is_below_limited_api,
     keep_archs,
     oldest_python,
+    select_additions,
 )
 from ci_tools.plan.batches import assign_batches, assign_shards
 from ci_tools.plan.contradictions import (
@@ -49,15 +52,14 @@ from ci_tools.plan.contradictions import (
     read_requires_python,
 )
 from ci_tools.plan.sites import sites_of
-from ci_tools.plan.spared import explain_build, find_builds, find_spared
 from ci_tools.plan.wheel_names import distribution_of, find_false_tags, library_path, list_platform_tags, local_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence, Spared
+    from ci_tools.model.platforms import Cell
     from ci_tools.model.request import Edition, PlatformRequest, Request
 
 

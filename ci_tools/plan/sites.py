@@ -10,10 +10,9 @@ from ci_tools.model.request import Channel, GpuTrial
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.model.cell import Cell
     from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.platforms import Platform
+    from ci_tools.model.platforms import Cell, Platform
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor, Python
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
 from ci_tools.build.sdist import audit_sdist
-from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.pages import VARIANTS

@@ -11,8 +11,8 @@ from ci_tools.errors import Problem, RejectedInput
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.units import JobEntry, Offer, ReleasePlan
 from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import Globs, PathSource, Request
+from ci_tools.model.versions import read_version
 from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
 from ci_tools.plan.plan_file import hash_request

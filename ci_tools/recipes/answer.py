@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.errors import FatwheelError, InputError, Problem, RejectedInput
 from ci_tools.formats.markdown import code, one_line, row, table_head, text
 from ci_tools.github.client import WRITES, ask_permission, open_hub
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.versions import read_version
 from ci_tools.recipes.choice import RecipeChoice, version_of
 from ci_tools.recipes.due import DueVerdict, State
 from ci_tools.recipes.shelf import find_recipe

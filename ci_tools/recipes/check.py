@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.model.request import STABLE
 from ci_tools.plan import make
-from ci_tools.recipes.places import restate
-from ci_tools.recipes.releases import RecipeRelease, list_releases
+from ci_tools.recipes.releases import RecipeRelease, list_releases, restate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

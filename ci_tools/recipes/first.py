@@ -13,13 +13,14 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
-from ci_tools.config.starter import BLANK, read_starter
+from ci_tools.config.project import BLANK
+from ci_tools.config.starter import read_starter
 from ci_tools.config.starter.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
 from ci_tools.model.names import safe_name
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import GitSource
+from ci_tools.model.versions import read_version
 from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all, write_config
 from ci_tools.recipes.shelf import CALLERS, Recipe

@@ -1,9 +1,15 @@
-"""The releases of a recipe: each a config in a folder of its own, loaded, with its tag, title and what it cannot do."""
+"""The releases of a recipe: each a config in a folder of its own, loaded, with its tag, title and what it cannot do.
+
+The config of a release is written for a moment, and its lines are not those of the recipe: so mistakes are named by
+the places there, or by the option chosen.
+"""
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,23 +19,89 @@ from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.location import read_document
 from ci_tools.config.native import resolve_native
-from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.errors import FatwheelError, InputError, Problem, RejectedInput
 from ci_tools.model.edition import tag_of, title_of
 from ci_tools.model.names import CONFIG_FILE
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import STABLE, Request
+from ci_tools.model.versions import read_version
 from ci_tools.observe.cells import cells_of, torches_of
 from ci_tools.plan.contradictions import explain_unsupported
 from ci_tools.publish.retention.tags import Naming, read_namings
 from ci_tools.recipes.choice import RecipeChoice, cut, version_of
-from ci_tools.recipes.places import as_in_recipe
 from ci_tools.recipes.shelf import Recipe, list_recipes
 from ci_tools.recipes.upstream import pin_sdist
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from ci_tools.formats.yaml_file import Document, Keys
     from ci_tools.machine.context import Outside
+
+
+@contextmanager
+def as_in_recipe(recipe: Recipe, choice: RecipeChoice, config: Path) -> Iterator[None]:
+    """Restate the errors of the body, which are about the config of a release, as errors of its recipe."""
+    try:
+        yield
+    except FatwheelError as error:
+        raise restate(error, recipe, choice, config) from error
+
+
+def restate(error: FatwheelError, recipe: Recipe, choice: RecipeChoice, config: Path) -> FatwheelError:
+    """Return an error about the config of a release with the places of its recipe, or the options of the choice."""
+    places = _Places(recipe, choice, config)
+    if isinstance(error, RejectedInput):
+        problems = [Problem(places.restate(one.where), places.restate(one.what)) for one in error.problems]
+        return RejectedInput(problems, hint=error.hint, page=error.page)
+    return type(error)(places.restate(error.message), hint=error.hint, page=error.page)
+
+
+class _Places:
+    """The places of a config, and of the recipe that it was written from."""
+
+    def __init__(self, recipe: Recipe, choice: RecipeChoice, config: Path) -> None:
+        self.own = read_document(recipe.config, str(recipe.config))
+        self.options = _options(choice)
+        self.keys = _keys_by_place(read_document(config, str(config)))
+        whole, name = re.escape(str(config)), re.escape(config.name)
+        self.pattern = re.compile(rf"(?:{whole}|(?<![\w./-]){name})(?::(\d+)(?::(\d+))?)?")
+
+    def restate(self, text: str) -> str:
+        """Return a text with the places of the recipe in it."""
+        return self.pattern.sub(self._place, text)
+
+    def _place(self, found: re.Match[str]) -> str:
+        line, column = int(found[1] or 0), int(found[2] or 0)
+        keys = self.keys.get((line, column)) or self.keys.get((line, 0), ())
+        return self.options.get(_kind(keys)) or self.own.where(keys)
+
+
+def _options(choice: RecipeChoice) -> dict[str, str]:
+    """Return the options that were chosen, by the kind of key that each sets."""
+    given = {
+        "version": choice.version, "python": choice.pythons, "torch": choice.torches, "cuda": choice.cudas,
+        "archs": choice.archs,
+    }  # fmt: skip
+    return {name: f"--{name}" for name, value in given.items() if value}
+
+
+def _kind(keys: Keys) -> str:
+    """Return the key that an option sets: archs for those of any platform."""
+    at = 2 if keys[:1] == ("platforms",) else 0
+    return str(keys[at]) if len(keys) > at else ""
+
+
+def _keys_by_place(document: Document) -> dict[tuple[int, int], Keys]:
+    """Return the keys at each line and column, and at column 0 the first of each line."""
+    found: dict[tuple[int, int], Keys] = {}
+    for table in (document.values, document.keys):
+        for keys, place in table.items():
+            found.setdefault((place.line, place.column), keys)
+            found.setdefault((place.line, 0), keys)
+    return found
+
+
+# ---------------------------------------------------------------- the releases
 
 
 class RecipeRelease(NamedTuple):

@@ -11,9 +11,8 @@ from ci_tools import catalog as catalogs
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.starter.sdist_choice import list_files, list_sdists
 from ci_tools.errors import FatwheelError, InputError
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import GitSource
-from ci_tools.model.versions import Minor, Python
+from ci_tools.model.versions import Minor, Python, read_version
 from ci_tools.recipes.choice import version_of
 from ci_tools.source import git
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.addresses import redact
 from ci_tools.errors import InputError, MachineError
-from ci_tools.formats.magic import MAX_POINTER, binary_format, is_lfs_pointer
+from ci_tools.formats.binaries.magic import MAX_POINTER, binary_format, is_lfs_pointer
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.own_output import FileIdentity, find_output_files
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of

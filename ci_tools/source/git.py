@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.process import output, run, tail
-from ci_tools.model.repository import COMMIT
+from ci_tools.model.names import COMMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
-from ci_tools.formats.toml.text import parse_toml
+from ci_tools.formats.toml import parse_toml
 from ci_tools.model.evidence import Project
 from ci_tools.model.names import ProjectName, VersionText
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.versions import read_file_version
 

@@ -9,7 +9,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.versions import read_version
 from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:

@@ -19,12 +19,11 @@ from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_parts import label_of
 from ci_tools.errors import FatwheelError
 from ci_tools.formats import receipts
-from ci_tools.formats.linking import linking
+from ci_tools.formats.binaries.elf import linking
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.http.faults import UNANSWERED
 from ci_tools.machine.python import identity
-from ci_tools.model.pep440 import parse_requirement, parse_specifiers
-from ci_tools.model.versions import Minor
+from ci_tools.model.versions import Minor, parse_requirement, parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.model.facts import CatalogRow
     from ci_tools.model.platforms import Accelerator
+    from ci_tools.model.request import CatalogRow
     from ci_tools.verify.validator import Validator
 
 

@@ -9,8 +9,7 @@ from ci_tools.model.plan import Job, JobKind
 from ci_tools.verify.fingerprint import ClaimVerdict, WheelClaim
 
 if TYPE_CHECKING:
-    from ci_tools.model.cell import Cell
-    from ci_tools.model.platforms import Accelerator
+    from ci_tools.model.platforms import Accelerator, Cell
     from ci_tools.model.versions import Minor, Python
 
 

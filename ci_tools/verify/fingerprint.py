@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ci_tools.errors import Rejected, RejectedInput
-from ci_tools.formats.elf import Elf, Extent, read_elf
-from ci_tools.formats.fatbinary import images, read_undefined_symbols
+from ci_tools.formats.binaries.elf import Elf, Extent, read_elf
+from ci_tools.formats.binaries.fatbinary import images, read_undefined_symbols
 from ci_tools.formats.json_file import structure_bytes, unstructure
 from ci_tools.formats.wheel import SBOM, Wheel, open_wheel, record_hash
 from ci_tools.machine.storage import sha256_of, write_atomically

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.formats.path_patterns import is_pattern, matcher_of
-from ci_tools.formats.toml.text import parse_toml
+from ci_tools.formats.toml import parse_toml
 from ci_tools.model.plan import JobKind
 from ci_tools.source.syntax import parse_module
 

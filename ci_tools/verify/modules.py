@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.catalog.distributions import distribution_of
+from ci_tools.catalog.providers import distribution_of
 from ci_tools.formats.wheel import Wheel, open_wheel
 
 if TYPE_CHECKING:

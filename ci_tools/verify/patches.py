@@ -24,8 +24,8 @@ from ci_tools.model.files import Outcome, Receipt
 from ci_tools.observe.collector import gather
 from ci_tools.plan import planner
 from ci_tools.plan.advise.advice import Advice, Advised, AdvisedPlan, advise
-from ci_tools.plan.advise.mend_options import find_guard_options, find_tag_options
 from ci_tools.plan.advise.option import Edits, identity
+from ci_tools.plan.advise.options import find_guard_options, find_tag_options
 from ci_tools.plan.make import Planned
 from ci_tools.source import files as source
 from ci_tools.source import git

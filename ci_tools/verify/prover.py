@@ -23,10 +23,9 @@ from ci_tools.machine.python import create
 from ci_tools.machine.runner import host
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions
-from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.plan import Job, JobKind
-from ci_tools.model.versions import Minor, Python
-from ci_tools.plan.spared import list_only_for
+from ci_tools.model.versions import Minor, Python, name_of_required
+from ci_tools.plan.axes import list_only_for
 from ci_tools.plan.wheel_names import library_path
 from ci_tools.source.project_file import ProjectFile
 from ci_tools.verify.cases import Case, Inputs, Proof
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model.cell import Cell
+    from ci_tools.model.platforms import Cell
     from ci_tools.plan.make import Planned
 
 __all__ = ["Proof", "prove", "status", "to_json"]

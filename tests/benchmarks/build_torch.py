@@ -21,7 +21,7 @@ from ci_tools.build.sdk.cuda_libraries import fetch_libraries
 from ci_tools.build.sdk.offers import find_offers
 from ci_tools.build.sdk.parts import open_parts
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
-from ci_tools.catalog.cuda_parts import parts_for
+from ci_tools.catalog.providers import parts_for
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.remote_wheel import RemoteFile
 from ci_tools.machine.runner import host

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.formats.toml.text import parse_toml
+from ci_tools.formats.toml import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,10 +6,9 @@ from typing import Any
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.rocm import ROCM
-from ci_tools.model.cell import Cell
 from ci_tools.model.evidence import Project
 from ci_tools.model.plan import Covered, Job, JobKind, Pins, Plan, Skipped
-from ci_tools.model.platforms import Accelerator, Platform
+from ci_tools.model.platforms import Accelerator, Cell, Platform
 from ci_tools.model.request import PathSource, PlatformRequest, Request, ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import plan_file

@@ -12,7 +12,7 @@ import pytest
 
 from ci_tools.catalog import load
 from ci_tools.catalog.accelerators.rocm import ROCM, gfx_facts
-from ci_tools.formats.fatbinary import units
+from ci_tools.formats.binaries.fatbinary import units
 from ci_tools.model.versions import GfxArch, Minor
 from tests.builders.sources import write
 from tests.builders.wheels import make

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.formats.fatbinary import units
+from ci_tools.formats.binaries.fatbinary import units
 from tests.builders.sources import write
 from tests.builders.sycl_compiler import VERSION, WHY, install_compiler, is_there, run_variables
 from tests.builders.wheels import listed

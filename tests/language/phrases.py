@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
-from ci_tools.formats.toml.text import parse_toml
+from ci_tools.formats.toml import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

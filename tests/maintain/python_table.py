@@ -11,8 +11,8 @@ import re
 import sys
 from pathlib import Path
 
-from ci_tools.catalog.python_symbols import LIBC, PYTHON_SYMBOLS
-from ci_tools.formats.linking import symbols
+from ci_tools.catalog.symbols import LIBC, PYTHON_SYMBOLS
+from ci_tools.formats.binaries.elf import symbols
 
 OF_PYTHON = re.compile(r"_?Py[A-Z_]")
 VERSION = re.compile(r"python(3\.\d+)")

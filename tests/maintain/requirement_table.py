@@ -25,7 +25,7 @@ from ci_tools.formats.wheel import read_headers
 from ci_tools.machine.package_index import listing_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
-from ci_tools.model.pep440 import parse_requirement, read_version
+from ci_tools.model.versions import parse_requirement, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -36,7 +36,7 @@ from ci_tools.catalog.symbols import (
 )
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.machine.package_index import files_of, users_index
 from ci_tools.machine.process import output
 from ci_tools.machine.remote_wheel import remote_wheel

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.build import jobs as building
 from ci_tools.catalog.symbols import is_torch_symbol, missing
 from ci_tools.errors import FatwheelError
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.files import Level

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.build import jobs as building
 from ci_tools.errors import FatwheelError
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.formats.wheel import SBOM
 from ci_tools.machine.context import Outside, Silent

@@ -29,7 +29,6 @@ from ci_tools.machine.seals import unseal
 from ci_tools.model.evidence import Project
 from ci_tools.model.versions import Minor, Python
 from ci_tools.observe import collector, observation
-from ci_tools.observe.setup_py import journal
 from ci_tools.plan import matrix, plan_file, plan_reader
 from ci_tools.publish import folder as finished
 from ci_tools.publish import release_plan
@@ -39,8 +38,8 @@ from ci_tools.source import backends
 from ci_tools.source.backends import CellFacts
 from ci_tools.source.files import Tree
 from ci_tools.source.includes import Includes, select_sources, torch_abi
-from ci_tools.source.limited_api import uses
 from ci_tools.source.project_file import ProjectFile
+from ci_tools.source.python_api import uses
 from ci_tools.verify.audit import audit
 from tests.builders import wheels
 from tests.builders.sources import CONFIG, write
@@ -209,8 +208,8 @@ def _journal(content: bytes, folder: Path) -> None:
     """Read what an observed build wrote, and the answer that stands in it, whatever that says."""
     del folder
     seal = hmac.new(WORD.encode(), content, hashlib.sha256).hexdigest().encode()
-    journal.read(content, WORD)
-    answer = journal.read(content + b"\nanswer " + seal + b" " + content, WORD)
+    observation.read_journal(content, WORD)
+    answer = observation.read_journal(content + b"\nanswer " + seal + b" " + content, WORD)
     said = {**(answer or {}), "wheel": None}  # what a project's code had in its hands
     observation.parse_answer(said, Python(Minor(3, 12)))
     unseal("name", content, WORD.encode())

@@ -74,8 +74,8 @@ def _learn_kinds() -> None:
     from ci_tools.index.directory import DirectoryTable  # noqa: PLC0415 - see above
     from ci_tools.index.manifest import ManifestTable, StagedTable  # noqa: PLC0415 - see above
     from ci_tools.index.of_releases import ListingTable  # noqa: PLC0415 - see above
-    from ci_tools.model.facts import CatalogRow  # noqa: PLC0415 - see above
     from ci_tools.model.files import Receipt  # noqa: PLC0415 - see above
+    from ci_tools.model.request import CatalogRow  # noqa: PLC0415 - see above
     from ci_tools.plan.plan_reader import Cell, Plan, Request  # noqa: PLC0415 - see above
 
     for _ in range(2):  # whenever cattrs makes the function of a mapping, it forgets those that it has made before

@@ -24,14 +24,12 @@ MAX_MODULES = 15  # in a room; docs/explanation/architecture.md
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
     "cli.pages cli.pages.layout cli.pages.plan cli.pages.release config.overrides "
-    "errors source.includes source.limited_api formats.json_file formats.edits formats.markdown "
+    "errors source.includes source.python_api formats.json_file formats.edits formats.markdown "
     "formats.pypi_rules formats.schema github.commands doctor.grants doctor.report "
     "doctor.rules doctor.rules.environments doctor.rules.jobs doctor.rules.permissions "
     "doctor.rules.pins doctor.rules.repository github.step install.lock machine.context model model.edition "
-    "model.pep440 plan.additions plan.advise.advice plan.advise.chip_options plan.advise.option plan.advise.options "
-    "plan.advise.project_view "
-    "plan.advise.python_options plan.advise.request_options plan.advise.torch_options plan.axes plan.batches "
-    "plan.cell_ranges "
+    "model.versions plan.advise.advice plan.advise.option plan.advise.options plan.advise.source_options plan.axes "
+    "plan.batches plan.cell_ranges "
     "plan.compare.changes plan.compare.comparison plan.compare.sentences plan.contradictions plan.matrix plan.planner "
     "plan.sites plan.wheel_names index.directory index.manifest index.pages publish.notes "
     "publish.retention.judgement publish.retention.tags index.units recipes.choice "
@@ -81,7 +79,7 @@ KNOWS_THE_ENVIRONMENT = (
 HALF_CAUGHT = frozenset(
     {"InvalidRequirement", "InvalidSdistFilename", "InvalidSpecifier", "InvalidVersion", "InvalidWheelFilename"}
 )
-READS_VERSIONS = ("model.pep440", INSIDE)  # the observer answers a project's code as packaging does
+READS_VERSIONS = ("model.versions", INSIDE)  # the observer answers a project's code as packaging does
 ACTS = frozenset({"open", "print", "input", "exec", "eval", "exit", "read_text", "read_bytes", "write_text", "mkdir"})
 
 

@@ -30,7 +30,7 @@ OF_OS = ("exec", "fork", "popen", "posix_spawn", "spawn", "startfile", "system")
 # Who names the folder that a program starts in, and why nothing there can be a project's, or why it has to be.
 FOLDERS = {
     "build.bench.shell": "the build itself, in a copy of the source: what a project's own build reads there is its own",
-    "observe.versions.tools": "the installer, in the empty folder that it fills",
+    "observe.versions.ask": "the installer, in the empty folder that it fills",
     "publish.targets.pypi.uploader": "twine or uv, in an empty folder",
     "verify.loading": "a wheel's own modules, in the folder where it is unpacked",
     "verify.validator": "a wheel's own modules and the config's commands, in a new environment",

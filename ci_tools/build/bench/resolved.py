@@ -14,7 +14,7 @@ from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.errors import InputError
-from ci_tools.formats.toml.text import parse_toml
+from ci_tools.formats.toml import parse_toml
 from ci_tools.formats.wheel import read_headers
 from ci_tools.machine.installers import PIP
 from ci_tools.machine.process import output

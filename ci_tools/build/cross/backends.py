@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.cross.arm import TRIPLE
-from ci_tools.model.pep440 import name_of_required
+from ci_tools.model.versions import name_of_required
 from ci_tools.source.backends import SETUPTOOLS, scikit_build_core
 from ci_tools.source.project_file import ProjectFile
 

@@ -23,7 +23,7 @@ from ci_tools.formats.wheel import read_headers
 from ci_tools.machine.http.faults import explain_unanswered
 from ci_tools.machine.process import clean_environment, complaint, run, start_module
 from ci_tools.machine.storage import fill_once
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
     from ci_tools.build.sdk.parts import Parts
-    from ci_tools.catalog.cuda_parts import CudaPart
+    from ci_tools.catalog.providers import CudaPart
     from ci_tools.machine.context import Outside
 
 PREFIX = re.compile(r"nvidia/(?:cu\d+|[a-z_]+)/")  # of CUDA 13's wheels, and of those before

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.machine.process import complaint, run
 
 if TYPE_CHECKING:

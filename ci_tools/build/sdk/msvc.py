@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import output
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.build.room import Need, refuse_no_room
 from ci_tools.build.sdk.archives import ComponentArchive, download, unpack
 from ci_tools.build.sdk.cuda_libraries import HOME, Overlay, complete_links, write_stand_ins
-from ci_tools.catalog.cuda_parts import redist_facts
+from ci_tools.catalog.providers import redist_facts
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine import package_index
 from ci_tools.machine.http.faults import explain_unanswered
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import requests
 
     from ci_tools.catalog import Redist
-    from ci_tools.catalog.cuda_parts import CudaPart
+    from ci_tools.catalog.providers import CudaPart
     from ci_tools.machine.context import Outside
 
 MIRROR = "FATWHEEL_CUDA_REDIST"

@@ -12,7 +12,7 @@ from ci_tools.build.sdk.torch_parts import CPU, SAID, TorchParts, label_of, make
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.http.faults import explain_unanswered
 from ci_tools.machine.storage import fill_once
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

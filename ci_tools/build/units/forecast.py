@@ -15,7 +15,7 @@ from ci_tools.build.units.files import Digests
 from ci_tools.build.units.manifests import name_folders
 from ci_tools.build.units.report import PLAIN
 from ci_tools.build.units.seeds import digest_value
-from ci_tools.formats.fatbinary import digest_images
+from ci_tools.formats.binaries.fatbinary import digest_images
 from ci_tools.model.plan import JobKind
 
 if TYPE_CHECKING:

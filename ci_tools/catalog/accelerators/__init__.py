@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from contextlib import suppress
 
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
@@ -36,3 +37,10 @@ def list_compilers() -> frozenset[str]:
 
 
 discover()
+
+
+NUMBER = r"[0-9]+(\.[0-9]+)*"
+LABELS = "|".join(f"{kind.label_start or kind}{NUMBER if kind.is_versioned else ''}" for kind in KINDS.values())
+# Such as `cu130torch2.10`; `variants` has the wheel variants (PEP 825). The empty one is the root: every folder lists
+# its files.
+FOLDER = re.compile(rf"((cpu|{LABELS})(torch{NUMBER}(\.dev[0-9]+)?)?|variants)?")

@@ -1,7 +1,7 @@
 """The releases of a repository on GitHub."""
 
 from ci_tools.catalog.targets import TargetKind
-from ci_tools.model.repository import REPOSITORY
+from ci_tools.model.names import REPOSITORY
 
 GITHUB = TargetKind(
     prefix="github",

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from ci_tools.build.room import Part
     from ci_tools.build.units.forecast import JobForecast
-    from ci_tools.model.cell import Cell
     from ci_tools.model.plan import Plan
+    from ci_tools.model.platforms import Cell
     from ci_tools.model.request import Request
-    from ci_tools.source.needless import Needless
+    from ci_tools.source.python_api import Needless
     from ci_tools.verify.cases import Proof
 
 MAX_SOURCES = 3  # sources of a library that a line names

@@ -302,8 +302,8 @@ def _print_plan(planned: Planned, form: str, outside: Outside, *, explain: bool)
     if explain:
         show(units_table(forecast(plan, planned.tree, find_store(outside))))
         from ci_tools.build import headers, room
-        from ci_tools.plan.advise.header_options import list_needless
-        from ci_tools.plan.advise.project_view import ProjectView
+        from ci_tools.plan.advise.option import ProjectView
+        from ci_tools.plan.advise.source_options import list_needless
 
         show(cost_table(list_runners(plan, planned.catalog.tables["minutes"]["jobs"])))
         show(batch_table(plan))

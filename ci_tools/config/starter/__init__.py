@@ -8,13 +8,22 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.config.packages import Package, choose_package, explain_no_package, names_outside
-from ci_tools.config.project import quote_names, refuse_existing, to_comment, to_scalar
+from ci_tools.config.project import (
+    BLANK,
+    Package,
+    choose_package,
+    explain_no_package,
+    names_outside,
+    quote_names,
+    refuse_existing,
+    to_comment,
+    to_scalar,
+)
 from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice, choose
 from ci_tools.config.starter.survey import OLD_SETUPTOOLS, survey
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
-from ci_tools.model.names import CONFIG_FILE, ProjectName
+from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import PathSource, Request, SdistSource, ToolchainKind
 from ci_tools.source import git
 from ci_tools.source.files import Tree, open_tree, tree_at, whole_of
@@ -30,10 +39,6 @@ if TYPE_CHECKING:
 
 WORKFLOWS = ".github/workflows/"
 CALLED = "pytorch/test-infra/.github/workflows/build_wheels_"  # its files are build_wheels_linux.yml and so on
-# The request before anything is known: the source in the config's folder.
-BLANK = Request(
-    name=ProjectName(CONFIG_FILE), config=CONFIG_FILE, source=PathSource(path="."), pythons=(), platforms=()
-)
 
 
 class WrittenConfig(NamedTuple):
@@ -80,11 +85,8 @@ def write(  # noqa: PLR0913 - each is an option of `fatwheel init`, and all have
     content = render(starter, origin, smart=smart, sdist=sdist)
     with write_atomically(path) as file:
         file.write(content.encode())
-    return WrittenConfig(path, starter, others, tuple(name for name in tree.files if _calls_test_infra(tree, name)))
-
-
-def _calls_test_infra(tree: Tree, name: str) -> bool:
-    return name.startswith(WORKFLOWS) and name.endswith((".yml", ".yaml")) and CALLED in tree.text(name)
+    workflows = (name for name in tree.files if name.startswith(WORKFLOWS) and name.endswith((".yml", ".yaml")))
+    return WrittenConfig(path, starter, others, tuple(name for name in workflows if CALLED in tree.text(name)))
 
 
 def read_starter(

@@ -7,20 +7,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.accelerators.cuda import CUDA
-from ci_tools.catalog.cuda_parts import redist_facts
+from ci_tools.catalog.providers import redist_facts
 from ci_tools.config.starter.cibuildwheel import Told
 from ci_tools.config.starter.survey import HOST, Survey, Switch, admitted, choose_versions
 from ci_tools.errors import InputError, close_names
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extensions, PlatformEvidence, explain_false_tag
-from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import PathSource, ToolchainKind
-from ci_tools.model.versions import CudaArch, Minor, Python
+from ci_tools.model.versions import CudaArch, Minor, Python, name_of_required
 from ci_tools.observe.collector import read_metadata
-from ci_tools.observe.gpus.images import list_images
-from ci_tools.observe.gpus.own_archs import SETTING
-from ci_tools.source.imported import Lacking, find_lacking
+from ci_tools.observe.device_code import SETTING
+from ci_tools.observe.images import list_images
 from ci_tools.source.includes import SourceLine, uncommented
+from ci_tools.source.requirements import Lacking, find_lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -10,8 +10,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.pep440 import is_of_index, name_of_required
 from ci_tools.model.platforms import Platform
+from ci_tools.model.versions import is_of_index, name_of_required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,8 +9,8 @@ from packaging.utils import canonicalize_name, parse_sdist_filename
 
 from ci_tools.errors import InputError
 from ci_tools.model.names import Sha256
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import SdistSource
+from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
     from packaging.version import Version

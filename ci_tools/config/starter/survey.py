@@ -12,10 +12,9 @@ from ci_tools.config.starter.cibuildwheel import Told, read_cibuildwheel
 from ci_tools.errors import InputError, LabelError
 from ci_tools.model.evidence import Extensions, PlatformEvidence, Requirement
 from ci_tools.model.names import CONFIG_FILE
-from ci_tools.model.pep440 import parse_or_all, parse_specifiers
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Build, PlatformRequest, Request, Torch
-from ci_tools.model.versions import Minor, Python, admits
+from ci_tools.model.versions import Minor, Python, admits, parse_or_all, parse_specifiers
 from ci_tools.observe.collector import read_metadata, read_platforms
 from ci_tools.observe.switches import MAX_TRIED, VALUES
 from ci_tools.observe.versions.teller import Teller
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
-    from ci_tools.config.packages import Package
+    from ci_tools.config.project import Package
     from ci_tools.machine.context import Outside
     from ci_tools.source.files import Tree
 

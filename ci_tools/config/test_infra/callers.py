@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.accelerators import KINDS
+from ci_tools.catalog.tables import parse
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.formats import yaml_file
+from ci_tools.model.names import Name
+from ci_tools.model.platforms import Platform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
+    from ci_tools.catalog import Catalog, TorchRelease
     from ci_tools.formats.yaml_file import Document
+
 
 MATRIX = "generate_binary_build_matrix"
 BUILDS = {"build_wheels_linux": "linux", "build_wheels_windows": "windows", "build_wheels_macos": "macos-arm64"}
@@ -165,3 +173,163 @@ def _rows(document: Document, job: str) -> list[dict[str, Any]]:
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+# ---------------------------------------------------------------- the fates of inputs
+
+FACTS = Path(__file__).with_name("inputs.toml")
+SERVED = {
+    ("linux", "cpu"): Platform.LINUX_CPU,
+    ("linux", "cuda"): Platform.LINUX_CUDA,
+    ("linux", "rocm"): Platform.LINUX_ROCM,
+    ("linux", "xpu"): Platform.LINUX_XPU,
+    ("linux-aarch64", "cpu"): Platform.LINUX_AARCH64,
+    ("linux-aarch64", "cuda"): Platform.LINUX_CUDA_AARCH64,
+    ("macos-arm64", "cpu"): Platform.MACOS_ARM64,
+    ("windows", "cpu"): Platform.WINDOWS,
+    ("windows", "cuda"): Platform.WINDOWS_CUDA,
+}
+# Targets that only test-infra has: Fatwheel has no platform for them.
+UNSERVED = frozenset({("windows", "xpu"), ("windows-arm64", "cpu"), ("macos", "cpu")})
+SYSTEMS = sorted({system for system, _ in (*SERVED, *UNSERVED)})
+
+
+class InputFate(Name):
+    """The result for an input."""
+
+    CARRIED = "carried"
+    NOT_NEEDED = "not needed"
+    NEEDS_YOU = "needs you"
+
+
+class KnownInput(NamedTuple):
+    """An input of test-infra and its fate: the key it goes to, why it is not needed, or what to do."""
+
+    fate: InputFate
+    what: str
+
+
+class ReportLine(NamedTuple):
+    """One line of the report."""
+
+    where: str  # file:line
+    name: str
+    value: str
+    fate: InputFate
+    what: str
+
+
+class SettingWish(NamedTuple):
+    """One setting for the config, and the platforms of the job that asks for it."""
+
+    key: str
+    value: str
+    where: str
+    platforms: tuple[Platform, ...]
+
+
+class Move(NamedTuple):
+    """All requests of some workflows: the config's settings, the report, and the triggers."""
+
+    wishes: tuple[SettingWish, ...]
+    rows: tuple[ReportLine, ...]
+    triggers: tuple[Any, ...]
+    repository: str  # OWNER/NAME, or "" if no workflow names it
+
+    def of(self, key: str) -> tuple[SettingWish, ...]:
+        """Return the wishes for a key, without duplicate values."""
+        found: dict[str, SettingWish] = {}
+        for wish in self.wishes:
+            if wish.key == key:
+                other = found.get(wish.value, wish)
+                found[wish.value] = other._replace(platforms=tuple(dict.fromkeys((*other.platforms, *wish.platforms))))
+        return tuple(found.values())
+
+    def is_everywhere(self, wish: SettingWish) -> bool:
+        """Whether the jobs with a wish cover every platform."""
+        return {Platform(platform.value) for platform in self.of("platform")} <= {*wish.platforms}
+
+
+@functools.cache
+def load_fates() -> dict[str, dict[str, KnownInput]]:
+    """Return the fate of every input and secret, by name."""
+    tables = parse(FACTS.read_bytes())
+    return {
+        kind: {name: KnownInput(InputFate(entry["fate"]), entry["what"]) for name, entry in table.items()}
+        for kind, table in tables.items()
+    }
+
+
+def newest(catalog: Catalog) -> TorchRelease:
+    """Return the newest torch for which the catalog knows what upstream ships for every accelerator."""
+    whole = {
+        version for version, release in catalog.torch.items() if {kind for _, kind in release.accelerators} >= {*KINDS}
+    }
+    return catalog.torch[max(whole or catalog.torch)]
+
+
+# ---------------------------------------------------------------- a script of variables
+
+OPENS = frozenset({"case", "for", "if", "select", "until", "while"})
+CLOSES = frozenset({"done", "esac", "fi"})
+HARMLESS = re.compile(r"set( [-+][a-zA-Z]+( pipefail)?)+")  # options of the shell itself
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Exported(NamedTuple):
+    """One line of a script, with the variables it exports; none if only a shell could evaluate the line."""
+
+    line: int  # from 1
+    text: str
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+def parse_exports(script: str) -> Iterator[Exported]:
+    """Yield each effective line of a shell script, with the variables it exports on every machine.
+
+    A line inside a condition, a loop or a function exports nothing here: it may not run.
+    """
+    depth = 0
+    for number, text in _lines(script):
+        words = text.replace(";", " ; ").split()
+        opened = sum(word in OPENS or word.endswith("{") for word in words)  # a function ends its line with a brace
+        closed = sum(word in CLOSES or word == "}" for word in words)
+        plain = not (depth or opened or closed)
+        depth = max(depth + opened - closed, 0)  # `done` may be an argument of something
+        yield Exported(number, text, _variables(text) if plain else ())
+
+
+def _lines(script: str) -> Iterator[tuple[int, str]]:
+    """Yield numbered lines of the script, continued lines joined, without comments and shell options."""
+    started = 0
+    parts: list[str] = []
+    for number, line in enumerate(script.splitlines(), 1):
+        started = started if parts else number
+        parts.append(line.removesuffix("\\"))
+        if line.endswith("\\"):
+            continue
+        text = " ".join(part.strip() for part in parts).strip()
+        parts = []
+        if text and not text.startswith("#") and not HARMLESS.fullmatch(text):
+            yield started, text
+
+
+def _variables(line: str) -> tuple[tuple[str, str], ...]:
+    """Return the variables of a line that only exports plain text; empty for any other line."""
+    if re.search(r"[$`]", re.sub(r"'[^']*'", "", line)):  # in single quotes nothing is expanded
+        return ()
+    words = _words(line)
+    pairs = [word.partition("=") for word in words[1:]]
+    is_export = words[:1] == ["export"] and all(equals and NAME.fullmatch(name) for name, equals, _ in pairs)
+    return tuple((name, value) for name, _, value in pairs) if is_export else ()
+
+
+def _words(line: str) -> list[str]:
+    """Return a line's words as a shell splits them; empty unless it is one simple command."""
+    reader = shlex.shlex(line, posix=True, punctuation_chars=True)  # splits off ; and &, unlike shlex.split
+    reader.whitespace_split = True
+    try:
+        words = list(reader)
+    except ValueError:
+        return []
+    return [] if any(re.fullmatch(r"[();<>|&]+", word) for word in words) else words

@@ -28,10 +28,9 @@ from ci_tools.config.test_infra import InputFate, Move, ReportLine, SettingWish
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Globs
-from ci_tools.model.versions import CudaArch, Python
+from ci_tools.model.versions import CudaArch, Python, read_version
 from ci_tools.source.files import Tree, matching, tree_at
 
 if TYPE_CHECKING:

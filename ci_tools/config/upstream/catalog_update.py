@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.catalog import Catalog, tables
 from ci_tools.config import loader, location, project_catalog
 from ci_tools.config.torch_axis import NEWEST
-from ci_tools.config.upstream.nightlies import drop_rows, find_nightly
 from ci_tools.config.upstream.torch_listing import (
-    NAMES,
     Facts,
     TorchBuild,
     choose_headers,
     describe_news,
+    drop_rows,
     find_news,
+    find_nightly,
     gather_facts,
     read_build,
 )
-from ci_tools.config.upstream.torch_names import read_new_names
+from ci_tools.config.upstream.torch_names import NAMES, read_new_names
 from ci_tools.errors import InputError, MachineError
-from ci_tools.formats.toml import document as toml_document
+from ci_tools.formats import toml_file
 from ci_tools.formats.yaml_file import text_of
 from ci_tools.machine.http.client import open_session, read_document
 from ci_tools.machine.http.faults import NoParts, TooLarge, explain_unanswered
@@ -37,7 +37,7 @@ from ci_tools.machine.package_index import Index, Listing, listing_of, users_ind
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.versions import Minor
-from ci_tools.observe.torch_questions import load_table
+from ci_tools.observe.views import load_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -83,7 +83,9 @@ def find_updates(
         main = users_index(outside.environ)
         others = [main._replace(url=url) for url in dict.fromkeys([*indexes, *own])]
         found = _Upstream(known, outside).read(main, others)
-        where = dict.fromkeys([*indexes, *own, *_list_known_indexes(known)])
+        # Where the nightly of the project's catalog is, there will be newer ones.
+        earlier = (url for version, release in known.torch.items() if version.nightly for url in release.indexes)
+        where = dict.fromkeys([*indexes, *own, *earlier])
         nightly = find_nightly(request, known, [main._replace(url=url) for url in where], outside.reporter.say)
         text = text_of(file, str(file), "a TOML file") if file.exists() else ""
         is_new = nightly and _table(known, nightly.version) != nightly.row  # the row may be there, of an earlier run
@@ -114,11 +116,6 @@ def _read_labels(runners: str, text: str, name: str, outside: Outside) -> Runner
     except MachineError as error:
         outside.reporter.say(f"the labels of runners are left out: {error.message}")
         return RunnerNews((), {})
-
-
-def _list_known_indexes(known: Catalog) -> list[str]:
-    """Return the indexes of the nightly that the project's catalog has, where there will be newer ones."""
-    return [url for version, release in known.torch.items() if version.nightly for url in release.indexes]
 
 
 def write_updates(news: CatalogNews) -> None:
@@ -266,7 +263,7 @@ def _find_pythons(known: Catalog, found: Iterable[Facts]) -> list[str]:
 
 def _add_pythons(text: str, name: str, pythons: Sequence[str]) -> str:
     """Return the text of a catalog's file with more Pythons."""
-    table = toml_document.find_table(text, name, ("python", "releases"))
+    table = toml_file.find_table(text, name, ("python", "releases"))
     if table is None:
         return f"{text or HEADER}\n[python]\nreleases = {_write_value(list(pythons))}\n"
     found = PYTHONS.search(text)
@@ -297,19 +294,15 @@ class RunnerNews(NamedTuple):
         known = _own(text, name)
         gone = {**known.get("gone", {}), **self.gone}
         labels = sorted({*known.get("labels", ()), *self.new} - set(gone))
-        lines = ["[runners]", f"labels = [{', '.join(map(_quote, labels))}]"] + ["[runners.gone]"] * bool(gone)
-        lines += [f"{_quote(label)} = {_quote(day)}" for label, day in gone.items()]
+        lines = ["[runners]", f"labels = {_write_value(labels)}"] + ["[runners.gone]"] * bool(gone)
+        lines += [f"{_write_value(label)} = {_write_value(day)}" for label, day in gone.items()]
         rest = re.sub(r"^\[runners\.gone\][ \t]*\n(?:(?!\[)[^\n]*\n?)*", "", TABLE.sub("", text), flags=re.MULTILINE)
         return f"{rest.rstrip()}\n\n".lstrip() + "\n".join(lines) + "\n"
 
 
 def _own(text: str, name: str) -> dict[str, Any]:
-    table: Any = toml_document.find_table(text, name, ("runners",))
+    table: Any = toml_file.find_table(text, name, ("runners",))
     return table if isinstance(table, dict) else {}
-
-
-def _quote(text: str) -> str:
-    return f'"{text}"'
 
 
 def find_new_labels(url: str, text: str, name: str) -> RunnerNews:

@@ -10,12 +10,11 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.config.upstream.module_names import CONDITIONAL, VALUE, ModuleNames, list_declared, read_names
-from ci_tools.config.upstream.torch_listing import NAMES
 from ci_tools.errors import InputError
 from ci_tools.machine.http.faults import NoParts, TooLarge
 from ci_tools.machine.remote_wheel import RemoteWheel, remote_wheel
 from ci_tools.observe.inside.torch_names.table import ABSENT, BETWEEN, TorchTable
-from ci_tools.observe.torch_questions import load_table
+from ci_tools.observe.views import load_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 # ruff: noqa: SIM905 - as words they fit on a page
 # The modules that build scripts ask: what torch is, what its builder has, and how extensions are built.
+NAMES = "names"  # the key of a release in the catalog with the names of its modules
 MODULES = (
     "torch torch.__config__ torch._C torch.accelerator torch.backends torch.backends.cpu torch.backends.cuda "
     "torch.backends.cudnn torch.backends.cusparselt torch.backends.kleidiai torch.backends.mha torch.backends.miopen "
@@ -118,16 +118,11 @@ def _read_text(content: bytes, module: str, file: str) -> ModuleNames:
     try:
         text = content.decode("utf-8")
         if module == STUB:
-            return ModuleNames(_read_stub(text), is_open=True)
+            rows = dict.fromkeys(list_declared(text, FLAGS), VALUE)
+            return ModuleNames(rows | {f"torch.{name}": VALUE for name in list_declared(text, OF_TORCH)}, is_open=True)
         return read_names(text, module, is_package=file.endswith("/__init__.py"))
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{file} cannot be read: {error}") from error
-
-
-def _read_stub(text: str) -> dict[str, str]:
-    """Return the flags that a stub declares, and under `torch.NAME` the constants that torch has of it."""
-    rows = dict.fromkeys(list_declared(text, FLAGS), VALUE)
-    return rows | {f"torch.{name}": VALUE for name in list_declared(text, OF_TORCH)}
 
 
 def _complete(module: str, found: Mapping[str, ModuleNames], places: Mapping[str, str]) -> Iterator[tuple[str, str]]:

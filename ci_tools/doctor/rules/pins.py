@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, RepositoryTag, Unseen, Weight, report_unseen
-from ci_tools.model.repository import COMMIT
+from ci_tools.model.names import COMMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

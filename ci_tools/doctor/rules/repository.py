@@ -10,7 +10,7 @@ from ci_tools.doctor.configs import ConfigOutline
 from ci_tools.doctor.report import DoctorFinding, Fix, Kind, Policy, RepositoryFacts, Unseen, Weight, report_unseen
 from ci_tools.doctor.rules.pins import list_once
 from ci_tools.doctor.workflows import EXPRESSION, Used
-from ci_tools.model.repository import COMMIT
+from ci_tools.model.names import COMMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,7 +14,7 @@ from ci_tools.doctor.expressions import Open, fill
 from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.errors import InputError, nearest
-from ci_tools.formats.toml.document import find_table
+from ci_tools.formats.toml_file import find_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

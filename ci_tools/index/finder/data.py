@@ -17,8 +17,8 @@ from ci_tools.formats import json_file
 from ci_tools.index.file_names import variant_label
 from ci_tools.index.finder.axes import combinations
 from ci_tools.index.finder.shelf import File
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
+from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping

@@ -12,7 +12,7 @@ from ci_tools.index.pages import quote_key
 from ci_tools.index.wheel_facts import WheelMachines, add_facts, lowest_torch
 from ci_tools.install.lock import LockedWheel
 from ci_tools.model.names import FileName, Sha256
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

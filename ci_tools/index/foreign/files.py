@@ -26,7 +26,7 @@ from ci_tools.machine.http.client import AS_IT_IS, PIECE, open_session
 from ci_tools.machine.http.faults import TooLarge
 from ci_tools.machine.http.policy import TIMEOUT
 from ci_tools.machine.http.ranges import TAIL, RangedFile
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.index.file_names import FILES, project_in
 from ci_tools.index.foreign.files import PAGES
 from ci_tools.index.foreign.guests import CHANNELS

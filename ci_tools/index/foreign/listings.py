@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.index.file_names import project_and_version, variant_label, version_of
 from ci_tools.index.pages import ADOPTED, ROOT, IndexedFile, Link
 

@@ -10,7 +10,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.index.directory import Directory, Root
 from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.finder import data_path

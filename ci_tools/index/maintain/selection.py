@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.index.file_names import FILES, project_in, version_of
-from ci_tools.model.pep440 import parse_requirement, parse_version
+from ci_tools.model.versions import parse_requirement, parse_version
 
 if TYPE_CHECKING:
     from packaging.utils import NormalizedName

@@ -82,9 +82,8 @@ OF_LANGUAGE = re.compile("^/T[cp](?=.)")  # before a source, for cl.exe
 OUTPUT = "/Fo"
 # Words in the keywords of plugins that compile.
 COMPILES = re.compile("c(?:uda|ython|make|ffi)|ext|kernel|module|rust|sourc")
-OF_COMPILERS = re.compile(
-    r"/observe/inside/\w+\.py$|/_distutils/compilers/|ccompiler\.py$"
-)  # distutils' and the recorder
+# Distutils' and the recorder.
+OF_COMPILERS = re.compile(r"/observe/inside/\w+\.py$|/_distutils/compilers/|ccompiler\.py$")
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
 OBJECTS: dict[str, str] = {}  # each object's source
 OPENED: dict[str, None] = {}  # the sources whose objects the project's code opens

@@ -18,14 +18,11 @@ from ci_tools.formats.wheel import record_hash
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 from ci_tools.observe.cells import TOO_MANY, Spent
-from ci_tools.observe.gpus.driver import write_driver
 from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
-from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_wheel
-from ci_tools.observe.setup_py import journal
-from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare
+from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_journal, read_wheel
+from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare, write_driver
 from ci_tools.observe.stage import COMPILERS, OBSERVER_TABLES, PROGRAMS, TOOLS, Stage, identify_tools, readable
-from ci_tools.observe.torch_questions import is_question
-from ci_tools.observe.views import kind_of, list_facts, name_homes
+from ci_tools.observe.views import is_question, kind_of, list_facts, name_homes
 from ci_tools.sandbox import Limits
 from ci_tools.sandbox.groups import SERVER
 
@@ -63,9 +60,8 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
     },
     "setuptools-git": {"setuptools.file_finders": "setuptools_git = scm_files:find_files"},
-    "setuptools-scm": {
-        "setuptools.file_finders": "setuptools_scm = scm_files:find_files"
-    },  # its version is the release's
+    # Its version is the release's.
+    "setuptools-scm": {"setuptools.file_finders": "setuptools_scm = scm_files:find_files"},
     "versioneer": {},
 }
 MODULES = {"nvidia-ml-py": "pynvml"}  # of a plugin whose module has another name
@@ -98,6 +94,8 @@ class Observer(Laboratory):
     def __init__(self, subject: ObservedProject, outside: Outside, spent: Spent | None = None) -> None:
         super().__init__(subject.tree, outside, LIMITS, spent)
         self.subject = subject
+        # The project's folder below the source, such as `python/`, or "".
+        self._prefix = "" if subject.folder in {"", "."} else f"{subject.folder}/"
         self.seen: list[tuple[View, Observed]] = []
         self.repeated: set[tuple[object, ...]] = set()  # builds that ran twice, to see whether chance decides
         self.hashes: dict[tuple[object, ...], str] = {}  # of package data
@@ -184,7 +182,7 @@ class Observer(Laboratory):
             server=prepared.server,
         )
         stopped = self.explain_end(ended.verdict)
-        answer = None if stopped else journal.read(ended.journal, word)
+        answer = None if stopped else read_journal(ended.journal, word)
         if answer is None:
             early = f"setup.py ended Python before the build was done (exit status {ended.status})"
             return TrialResult({"stopped": stopped or early}, stopped=True)
@@ -244,11 +242,6 @@ class Observer(Laboratory):
         if key not in self.hashes:
             self.hashes[key] = record_hash(path.read_bytes())
         return self.hashes[key]
-
-    @property
-    def _prefix(self) -> str:
-        """The project's folder below the source, such as `python/`, or ""."""
-        return "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
 
     def _known(self, stage: Stage, prepared: Prepared, view: View) -> dict[str, Any]:
         """Return what the observed build may know of its cell, and the places that it may read."""

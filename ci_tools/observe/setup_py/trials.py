@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ci_tools.observe.build import CMAKE, list_request_archs
-from ci_tools.observe.gpus.images import DEVICE_SOURCES
+from ci_tools.observe.images import DEVICE_SOURCES
 from ci_tools.observe.observation import BUILDERS
 from ci_tools.observe.switches import (
     SWITCH,

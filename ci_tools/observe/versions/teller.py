@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import FatwheelError
 from ci_tools.model.edition import CANDIDATE
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import GitSource
+from ci_tools.model.versions import read_version
 from ci_tools.observe.versions.ask import ask_version, is_setuptools
 from ci_tools.source import git
 from ci_tools.source.versions import OwnVersion

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.platforms import Cell
     from ci_tools.source.files import Tree
 
 

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model.evidence import CellEvidence, Evidence
-    from ci_tools.model.facts import CatalogRow
     from ci_tools.model.plan import Plan
     from ci_tools.model.platforms import Platform
-    from ci_tools.model.request import PlatformRequest, Request
+    from ci_tools.model.request import CatalogRow, PlatformRequest, Request
 
     Make = Callable[[Request, Evidence], tuple[Request, Evidence]]
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.platforms import Cell
     from ci_tools.model.request import Request
     from ci_tools.plan.compare.changes import PlaceChange, Side
 

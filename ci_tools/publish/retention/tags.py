@@ -10,8 +10,8 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.config.release_names import FREE_THREADED
-from ci_tools.model.pep440 import read_version
 from ci_tools.model.request import Release
+from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

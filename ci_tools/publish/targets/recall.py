@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.errors import InputError
 from ci_tools.github.client import Busy, Hub, found_or_none, printable
 from ci_tools.index.file_names import project_and_version
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 from ci_tools.publish.notes import MAX_CHARACTERS
 from ci_tools.publish.targets.notice import TITLE, Notice, add_notice, notice_of, remove_notice, title_of
 

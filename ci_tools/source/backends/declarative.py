@@ -10,10 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
-from ci_tools.model.pep440 import name_of_required
-from ci_tools.model.versions import Minor, admits
-from ci_tools.source.backends.facts import Read, requires_python
-from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
+from ci_tools.model.versions import Minor, admits, name_of_required
+from ci_tools.source.backends.facts import MAY_SHIP, Read, requires_python, select_binaries
 from ci_tools.source.project_file import TomlFile, table
 from ci_tools.source.requirements import build_requirements
 from ci_tools.source.syntax import parse_module

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.evidence import PURE_TAG
-from ci_tools.model.pep440 import parse_or_all
-from ci_tools.model.versions import admits
+from ci_tools.formats.binaries.magic import name_systems
+from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
+from ci_tools.model.versions import Minor, admits, parse_or_all
+from ci_tools.source.includes import SourceLine
+from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from packaging.specifiers import SpecifierSet
 
-    from ci_tools.model.evidence import Extensions, PythonApi, TorchAbi
-    from ci_tools.model.versions import Minor, Python
+    from ci_tools.catalog import PlatformFacts
+    from ci_tools.model.evidence import CellEvidence, TorchAbi
+    from ci_tools.model.platforms import Cell
+    from ci_tools.model.versions import Python
+    from ci_tools.source.files import Tree
     from ci_tools.source.project_file import ProjectFile
 
 
@@ -58,3 +69,87 @@ def oldest(project: ProjectFile, lowest: Minor, *, free_threaded: bool = False) 
 def requires_python(project: ProjectFile) -> SpecifierSet:
     """Return the Pythons that `[project]` admits: all if it has no `requires-python`, or an invalid one."""
     return parse_or_all(project.text("project", "requires-python"))
+
+
+# ---------------------------------------------------------------- compiled files in the source
+
+# Top-level folders of a project that no backend packs unless it is configured to.
+NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"})
+MAY_SHIP = "a compiled file, which the wheel may contain"
+
+
+def explain_foreign(tree: Tree, where: str, facts: PlatformFacts) -> str:
+    """Return why the compiled file that a doubt is about is of no use to a platform; "" if it may be."""
+    name = where.partition(":")[0]
+    if not where.endswith(MAY_SHIP):
+        return ""
+    with (tree.root / name).open("rb") as file:
+        systems = name_systems(file)
+    is_own = not systems or f"{facts.os} {facts.machine}" in systems
+    return "" if is_own else f"its wheel may ship {name}, which is for {', '.join(systems)}"
+
+
+def select_binaries(tree: Tree, folder: str, told: str = "") -> Iterator[str]:
+    """Yield the compiled files, by their first bytes, that a wheel of the project in `folder` may hold.
+
+    `told` is the text of the project's packing settings: a folder that it names is packed.
+    """
+    for name in tree.binaries:
+        path = PurePosixPath(name)
+        if path.is_relative_to(folder or "."):
+            top = path.relative_to(folder or ".").parts[0]
+            if not top.startswith(".") and (top not in NOT_PACKED or top in told):
+                yield name
+
+
+# ---------------------------------------------------------------- a declared tag
+
+# bdist_wheel names the wheel by that setting whatever else the build does. Whether its libraries keep to it is for the
+# audit, which reads their symbols (abi3audit).
+TAG = re.compile(r"cp3(\d{1,2})")
+SECTION, NAME = "bdist_wheel", "py_limited_api"
+# Setuptools reads the commands' options there, too (setuptools/config/pyprojecttoml.py, _set_global_opts).
+TABLE = ("tool", "distutils", SECTION)
+
+
+def apply_declared_tag(found: CellEvidence, cell: Cell, project: ProjectFile) -> CellEvidence:
+    """Return the evidence of a build that is not understood with the limited API that its project declares, if any.
+
+    Free-threaded Python has no abi3: setuptools refuses the setting there.
+    """
+    if found.extensions is not Extensions.UNKNOWN or cell.python.free_threaded:
+        return found
+    api = _read_declared_api(project)
+    return replace(found, python_api=api) if api and found.python_api.kind is Binding.UNKNOWN else found
+
+
+def _read_declared_api(project: ProjectFile) -> PythonApi | None:
+    """Return the Python API that setup.cfg, pyproject.toml or setup.py declares; None if they declare none."""
+    key = next((key for key in (NAME, NAME.replace("_", "-")) if key in project.table(*TABLE)), "")  # either counts
+    where = project.place(*TABLE, key) if key else project.place_of_setting(NAME)
+    text = str(project.value(*TABLE, key)) if key else project.setting(SECTION, NAME)
+    if not text and (found := _read_literal(project)):
+        where, text = found
+    match = TAG.fullmatch(text.strip())
+    if match is None:
+        return None
+    return PythonApi(Binding.STABLE, f"{where}: {SECTION}'s {NAME} is {text.strip()}", Minor(3, int(match[1])))
+
+
+def _read_literal(project: ProjectFile) -> tuple[SourceLine, str] | None:
+    """Return the value of `{"bdist_wheel": {"py_limited_api": …}}` in setup.py and its place; None if it has none."""
+    file = project.path("setup.py")
+    module = parse_module(project.tree.text(file) if file in project.tree.names else "")
+    if module is None:
+        return None
+    tables = [(key, value) for node in ast.walk(module) for key, value in _items(node)]
+    inner = (value for key, value in tables if key == SECTION)
+    found = ((value.lineno, value.value) for table in inner for key, value in _items(table)
+             if key == NAME and isinstance(value, ast.Constant))  # fmt: skip
+    return next(((SourceLine(file, line), str(text)) for line, text in found), None)
+
+
+def _items(node: ast.AST) -> Iterator[tuple[object, ast.expr]]:
+    """Yield the keys and values that a dictionary in Python's syntax states."""
+    if isinstance(node, ast.Dict):
+        yield from ((getattr(key, "value", None), value) for key, value in zip(node.keys, node.values, strict=True))

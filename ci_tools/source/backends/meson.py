@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor
-from ci_tools.source.backends.facts import Forced, Read, oldest
-from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
+from ci_tools.source.backends.facts import MAY_SHIP, Forced, Read, oldest, select_binaries
 from ci_tools.source.includes import SourceLine
 
 if TYPE_CHECKING:

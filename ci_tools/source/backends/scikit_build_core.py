@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
-from ci_tools.source.backends.conditions import holds
-from ci_tools.source.backends.facts import Forced, Read
-from ci_tools.source.backends.sdist_contents import MAY_SHIP, select_binaries
-from ci_tools.source.includes import CMAKE_IF, SourceLine, uncommented
-from ci_tools.source.macros import is_unconditional
+from ci_tools.source.backends.cmake_call import holds
+from ci_tools.source.backends.facts import MAY_SHIP, Forced, Read, select_binaries
+from ci_tools.source.includes import CMAKE_IF, SourceLine, is_unconditional, uncommented
 from ci_tools.source.project_file import table
 
 if TYPE_CHECKING:
@@ -71,7 +69,11 @@ class ScikitSettings:
         where = f"{self.project.place(*path)}: wheel.{key} = {_format_value(value)}"
         variable = f"SKBUILD_WHEEL_{key}".upper().replace("-", "_")
         if variable in self.env:
-            return Setting(_parse_value(self.env[variable], default), f"{where}, which {variable} overrides")
+            text = self.env[variable]
+            return Setting(
+                text if isinstance(default, str) else text.strip().lower() not in NO,
+                f"{where}, which {variable} overrides",
+            )
         return self.overridden(key, Setting(value, where))
 
     def overridden(self, key: str, setting: Setting) -> Setting:
@@ -87,10 +89,6 @@ class ScikitSettings:
                 by = "with the platform's env" if "env" in str(override["if"]) else "by an override for the cell"
                 setting = Setting(sets, f"{place}: wheel.{key} = {_format_value(sets)} {by}")
         return setting
-
-
-def _parse_value(text: str, default: object) -> bool | str:
-    return text if isinstance(default, str) else text.strip().lower() not in NO
 
 
 def _format_value(value: object) -> str:

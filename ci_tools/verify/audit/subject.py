@@ -10,12 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from ci_tools.errors import MachineError, Rejected
-from ci_tools.formats.elf import Extent
-from ci_tools.formats.linking import Bindings, Linking, linking, symbols
-from ci_tools.formats.macho.reader import MachO, read_macho
-from ci_tools.formats.magic import binary_format
+from ci_tools.formats.binaries.elf import Bindings, Extent, Linking, linking, symbols
+from ci_tools.formats.binaries.macho import MachO, read_macho
+from ci_tools.formats.binaries.magic import binary_format
+from ci_tools.formats.binaries.pe import Import, read_pe
 from ci_tools.formats.wheel import GRAFTED, Hashing, Wheel, record_hash
-from ci_tools.formats.windows.pe import Import, read_pe
 from ci_tools.machine.storage import naming
 from ci_tools.model.files import Level
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.elf import NO_CONTENT, Extent, read_elf
+from ci_tools.formats.binaries.elf import NO_CONTENT, Extent, read_elf
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.verify.fingerprint import find_first_difference
 from ci_tools.verify.remake.stated import REQUIRED
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ci_tools.formats.elf import Elf
+    from ci_tools.formats.binaries.elf import Elf
     from ci_tools.formats.wheel import Wheel
     from ci_tools.verify.remake.stated import StatedBuild
 

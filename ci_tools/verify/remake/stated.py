@@ -17,7 +17,7 @@ from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.edition import is_date
 from ci_tools.model.files import Resolved
-from ci_tools.model.repository import GIT_COMMIT
+from ci_tools.model.names import GIT_COMMIT
 from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.catalog.symbols import C_TABLE, CPP_TABLE, FOLDER, RELEASES, is_torch_symbol, missing, tables
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.machine.context import Silent
 from tests.maintain.torch_table import add, write_tables
 from tests.servers.package_index import index_of

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.observe.setup_py import journal, run
+from ci_tools.observe import observation
+from ci_tools.observe.setup_py import run
 from ci_tools.sandbox import Limits, why_not
 from ci_tools.sandbox.usage import living
 from tests.builders.sources import plan_of, write
@@ -43,7 +44,7 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait a minute for what hangs, nor read all that can be read of what tells too much."""
     limits = Limits(seconds=1.5, memory=512 << 20, processes=16, written=64 << 20)
     monkeypatch.setattr(run, "LIMITS", limits)
-    monkeypatch.setattr(journal, "MAX_LINES", 5000)
+    monkeypatch.setattr(observation, "MAX_LINES", 5000)
 
 
 @pytest.fixture

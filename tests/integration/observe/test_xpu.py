@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.model.platforms import Platform
-from ci_tools.observe.gpus.images import read_images
+from ci_tools.observe.images import read_images
 from ci_tools.plan.contradictions import NO_OWNER
 from tests.builders.sources import PROJECT, plan_of, write
 from tests.servers.prepared import TORCH, run_prepared

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.catalog.cuda_parts import cuda_parts
+from ci_tools.catalog.providers import cuda_parts
 
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 # No other header of torch includes it; a source that does needs `toolchain: system`, for it includes NVML's header.

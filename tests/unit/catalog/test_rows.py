@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ci_tools.catalog.rows import merge
-from ci_tools.model.facts import CatalogRow
+from ci_tools.model.request import CatalogRow
 
 TABLES: dict[str, Any] = {
     "python": {"releases": ["3.12"]},

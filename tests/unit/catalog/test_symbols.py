@@ -13,10 +13,9 @@ from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Silent
-from ci_tools.model.cell import Cell
 from ci_tools.model.files import Level
 from ci_tools.model.plan import Job, JobKind
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Cell, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit

@@ -16,7 +16,7 @@ from ci_tools import catalog
 from ci_tools.cli import main as command_line
 from ci_tools.config import loader, test_infra
 from ci_tools.config.test_infra import InputFate, migration
-from ci_tools.config.test_infra.env_script import parse_exports
+from ci_tools.config.test_infra.callers import parse_exports
 from ci_tools.config.test_infra.migration import merge_triggers, workflow
 from ci_tools.errors import InputError
 from ci_tools.formats import yaml_file

@@ -11,8 +11,8 @@ from ci_tools.index.manifest import ManifestTable, manifest_of
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.wheel_facts import WheelMachines, add_facts, drivers_of
 from ci_tools.install.lock import LockedWheel
-from ci_tools.model.facts import CatalogRow
 from ci_tools.model.names import FileName, Sha256
+from ci_tools.model.request import CatalogRow
 
 ROW = {
     "archs": ["9.0"],

@@ -15,11 +15,10 @@ from ci_tools.index.foreign import files as foreign_files
 from ci_tools.index.maintain.selection import selection_of
 from ci_tools.index.of_releases import read_listing
 from ci_tools.index.pages import project_and_version
-from ci_tools.model.pep440 import parse_specifiers, parse_version, read_required, read_version
-from ci_tools.model.versions import Minor
+from ci_tools.model.versions import Minor, parse_specifiers, parse_version, read_required, read_version
 from ci_tools.source.files import Tree
 from ci_tools.source.includes import Includes, torch_abi
-from ci_tools.source.limited_api import uses
+from ci_tools.source.python_api import uses
 from tests.builders.sources import CONFIG, PROJECT, plan_of, request_of, write
 
 if TYPE_CHECKING:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+from typing import Any
+
 import pytest
 
 from ci_tools.model.evidence import Compile
-from ci_tools.observe.observation import Observed
+from ci_tools.observe.observation import Observed, read_journal
 
 
 def observed(flags: tuple[str, ...], configured: tuple[str, ...] = ()) -> Observed:
@@ -33,3 +38,74 @@ def test_a_number_of_jobs_for_cmake_does_not_count() -> None:
     one, other = (observed((), (f"-DCMAKE_JOB_POOLS:STRING=compile={number}", "-DA=1")) for number in (1, 64))
     assert one.without_jobs == other.without_jobs
     assert one.without_jobs != observed((), ("-DCMAKE_JOB_POOLS:STRING=compile=1", "-DA=2")).without_jobs
+
+
+WORD = "word"
+NOTHING: dict[str, Any] = {
+    "asked": {},
+    "doubts": {},
+    "imports": {},
+    "reads": {},
+    "compiles": [],
+    "links": [],
+    "configured": [],
+}
+
+
+def line(**what: object) -> bytes:
+    return json.dumps(what).encode() + b"\n"
+
+
+def answer(word: str = WORD, **told: object) -> bytes:
+    text = json.dumps({**NOTHING, **told}).encode()
+    return b"answer " + hmac.new(word.encode(), text, hashlib.sha256).hexdigest().encode() + b" " + text + b"\n"
+
+
+def doubts(content: bytes) -> list[str]:
+    found = read_journal(content, WORD)
+    assert found
+    return list(found["doubts"])
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", answer("other"), answer(asked=[]), b"answer ", line(answer="{}")])
+def test_without_a_sealed_answer_there_is_none(content: bytes) -> None:
+    assert read_journal(content, WORD) is None
+
+
+def test_what_was_told_on_the_way_cannot_be_left_out() -> None:
+    content = line(asked={"os": "setup.py:1"}, by=1) + line(imports={"torch": "setup.py:2"}, by=2)
+    found = read_journal(content + answer(asked={"os": ""}), WORD)
+    assert found == {
+        **NOTHING,
+        "asked": {"os": "setup.py:1"},
+        "imports": {"torch": "setup.py:2"},
+        "own_commands": [],
+        "before": ["os"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "before"),
+    [
+        pytest.param({"network": ""}, ["os", "python"], id="of-the-build"),
+        pytest.param({"clock": ""}, ["os"], id="that-was-told-earlier"),
+        pytest.param({"never told": ""}, ["os", "python", "gpu"], id="that-was-not-told"),
+        pytest.param({}, ["os"], id="of-a-child-only"),
+    ],
+)
+def test_what_was_asked_before_the_first_doubt_is_known(first: dict[str, str], before: list[str]) -> None:
+    told = [{"asked": {"os": ""}}, {"doubts": {"clock": ""}}, {"asked": {"python": ""}}, {"doubts": {"network": ""}}]
+    content = b"".join(line(**event) for event in (*told, {"asked": {"gpu": ""}}, {"doubts": {"clock": "again"}}))
+    found = read_journal(content + answer(doubts=first, asked=dict.fromkeys(("os", "python", "gpu"), "")), WORD)
+    assert found is not None
+    assert found["before"] == before
+
+
+def test_a_compilation_that_the_answer_has_is_no_doubt() -> None:
+    assert doubts(line(compiled="a.c", by=1) + line(linked="a", by=1) + answer(compiles=[{}], links=[{}])) == []
+
+
+def test_what_is_no_line_of_an_observer_is_a_command() -> None:
+    found = read_journal(b"gcc -c a.c\n\xff\n[1]\n" + answer(), WORD)
+    assert found
+    assert found["own_commands"] == ["gcc -c a.c", "\ufffd", "[1]"]

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
-from ci_tools.model.cell import Cell
-from ci_tools.model.platforms import Accelerator, Platform
+from ci_tools.model.platforms import Accelerator, Cell, Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.cell_ranges import PlanAxes, accelerator_of, blocks
 from tests.builders.sources import plan_of, write

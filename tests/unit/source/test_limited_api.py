@@ -9,7 +9,7 @@ import pytest
 from ci_tools.model.versions import Minor
 from ci_tools.source.files import tree_at
 from ci_tools.source.includes import Includes
-from ci_tools.source.limited_api import find_limit, read_limit, uses
+from ci_tools.source.python_api import find_limit, read_limit, uses
 from tests.builders.sources import write
 
 if TYPE_CHECKING:

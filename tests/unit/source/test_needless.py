@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.source.files import tree_at
 from ci_tools.source.includes import Includes
-from ci_tools.source.needless import find_needless, narrower, replace_headers, users_of
+from ci_tools.source.python_api import find_needless, narrower, replace_headers, users_of
 from tests.builders.sources import write
 
 if TYPE_CHECKING:

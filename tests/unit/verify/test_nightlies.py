@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.model.facts import CatalogRow
-from ci_tools.model.request import Validation
+from ci_tools.model.request import CatalogRow, Validation
 from ci_tools.verify.accelerated_torch import lend_nightly
 from ci_tools.verify.validator import Validator
 from tests.builders.sources import world

@@ -16,8 +16,7 @@ from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.of_releases import WheelMetadata, listing, listing_name
 from ci_tools.machine.storage import CHUNK
-from ci_tools.model.names import is_tag
-from ci_tools.model.repository import COMMIT
+from ci_tools.model.names import COMMIT, is_tag
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
-from ci_tools.catalog.index_folders import FOLDER
+from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.attested import find_provenances, find_remake
 from ci_tools.github.client import Hub, printable
@@ -20,8 +20,8 @@ from ci_tools.machine.http.faults import NoParts, TooLarge
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.edition import candidate_of
-from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
+from ci_tools.model.versions import parse_version
 from ci_tools.publish.targets import notice
 from ci_tools.publish.targets.github_release.assets import hash_asset, list_uploaded, read_assets, read_list
 

@@ -18,7 +18,7 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Re
 from ci_tools.github.client import PATIENCE, Busy, Hub, usual_pause
 from ci_tools.index.of_releases import listing_name, read_listing
 from ci_tools.index.units import CORE, Change, Item, Published, Unit
-from ci_tools.model.repository import COMMIT
+from ci_tools.model.names import COMMIT
 from ci_tools.publish.notes import notes
 from ci_tools.publish.targets.github_release.assets import (
     MAX_ASSETS,

@@ -20,7 +20,7 @@ from ci_tools.machine.http.client import Body, open_session
 from ci_tools.machine.http.faults import UNANSWERED, innermost, status_of
 from ci_tools.machine.http.policy import SERVER_ERROR, TIMEOUT
 from ci_tools.machine.waits import Waits
-from ci_tools.model.pep440 import parse_version
+from ci_tools.model.versions import parse_version
 from ci_tools.publish.targets.pypi.place import AGAIN, READ_AT, UNAUTHORISED, UploadIndex, clean_text
 
 if TYPE_CHECKING:

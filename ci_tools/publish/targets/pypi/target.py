@@ -14,8 +14,8 @@ from ci_tools.formats.pypi_rules import Held, UploadRelease, pypi_problems, stra
 from ci_tools.index.units import CORE, Change, Item, Published, Unit
 from ci_tools.machine.http.policy import LISTING
 from ci_tools.machine.storage import refuse_change, sha256_of
-from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Route
+from ci_tools.model.versions import parse_version
 from ci_tools.publish.targets import UPLOADERS
 from ci_tools.publish.targets.pypi.archives import archive_of
 from ci_tools.publish.targets.pypi.listing import IndexPages

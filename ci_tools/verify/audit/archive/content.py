@@ -10,11 +10,10 @@ from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING, BinaryIO
 
-from ci_tools.formats.magic import MAX_POINTER, is_lfs_pointer
+from ci_tools.formats.binaries.magic import MAX_POINTER, is_lfs_pointer
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
-from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.model.versions import Minor, admits
+from ci_tools.model.versions import Minor, admits, parse_specifiers
 from ci_tools.verify.audit.archive.hidden import SAMPLE
 from ci_tools.verify.audit.subject import MAX_TEXT, Flaw, Member, Subject, abbreviate
 

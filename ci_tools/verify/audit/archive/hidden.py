@@ -7,7 +7,7 @@ import re
 import zipfile
 from typing import TYPE_CHECKING, BinaryIO
 
-from ci_tools.formats.magic import binary_format
+from ci_tools.formats.binaries.magic import binary_format
 from ci_tools.formats.wheel import DAMAGE, is_folder
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level

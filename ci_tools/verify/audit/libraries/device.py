@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from ci_tools.catalog.accelerators import KINDS
-from ci_tools.formats.fatbinary import PTX, CompiledUnit, Image, ImageSize, images, measure_images, units
+from ci_tools.formats.binaries.fatbinary import PTX, CompiledUnit, Image, ImageSize, images, measure_images, units
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate, read_each
 

@@ -6,8 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools.catalog.python_symbols import is_in_every_process, missing_in
-from ci_tools.catalog.symbols import is_torch_symbol
+from ci_tools.catalog.symbols import is_in_every_process, is_torch_symbol, missing_in
 from ci_tools.model.files import Level
 from ci_tools.model.versions import Minor
 from ci_tools.verify.audit.libraries.extensions import find_extensions
@@ -16,7 +15,7 @@ from ci_tools.verify.audit.subject import DATA, Flaw, Subject, abbreviate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.formats.linking import Linking
+    from ci_tools.formats.binaries.elf import Linking
 
 OF_ONE_PYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3\d+(?P<flags>[a-z]*)-")
 PYTHON = re.compile(r"_?Py[A-Z_]")

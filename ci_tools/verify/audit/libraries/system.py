@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
 from ci_tools.errors import Rejected
-from ci_tools.formats.magic import machines
+from ci_tools.formats.binaries.magic import machines
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from auditwheel.policy import Policy  # type: ignore[import-untyped]
 
-    from ci_tools.formats.linking import Linking
+    from ci_tools.formats.binaries.elf import Linking
 
 MAX_DEBUG_BYTES = 16 << 20  # of a library's .debug_* sections
 

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from ci_tools import catalog
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate, read_each
@@ -18,7 +18,7 @@ from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate, read_each
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.formats.linking import Bindings
+    from ci_tools.formats.binaries.elf import Bindings
     from ci_tools.model.plan import Job
     from ci_tools.model.versions import Minor
 

@@ -22,8 +22,7 @@ from ci_tools.formats.pypi_rules import (
 )
 from ci_tools.formats.wheel import SBOM, Wheel
 from ci_tools.model.files import Level
-from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
-from ci_tools.model.versions import Minor, admits
+from ci_tools.model.versions import Minor, admits, parse_requirement, parse_specifiers, read_version
 from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from ci_tools.build.cross.arm import COMPILER, FROM, replace_stubs
 from ci_tools.build.sdk.lending import LENT
 from ci_tools.build.sdk.link_stubs import exports_of, make_stub
-from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.machine.python import Environment
 from ci_tools.machine.runner import host
 from tests.builders.sources import write

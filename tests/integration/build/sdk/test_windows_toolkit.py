@@ -19,7 +19,7 @@ from ci_tools.build.sdk.cuda_windows import LAYOUT, WINDOWS
 from ci_tools.build.sdk.msvc import Bounds, Msvc, msvc_variables, read_bounds
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.errors import MachineError
-from ci_tools.formats.fatbinary import units
+from ci_tools.formats.binaries.fatbinary import units
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.model.request import ToolchainKind

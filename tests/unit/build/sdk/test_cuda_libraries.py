@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.sdk.cuda_libraries import complete_links
-from ci_tools.formats.linking import linking
+from ci_tools.formats.binaries.elf import linking
 from ci_tools.machine.process import clean_environment
 from tests.builders.sources import world, write
 

@@ -15,10 +15,10 @@ from ci_tools.build.sdk.cuda_libraries import write_import_libraries
 from ci_tools.build.sdk.cuda_windows import LAYOUT, WINDOWS, import_names, refuse_incomplete
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
-from ci_tools.catalog.cuda_parts import cuda_parts
+from ci_tools.catalog.providers import cuda_parts
 from ci_tools.errors import MachineError
-from ci_tools.formats.elf import Extent
-from ci_tools.formats.windows.pe import read_pe
+from ci_tools.formats.binaries.elf import Extent
+from ci_tools.formats.binaries.pe import read_pe
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor

@@ -17,7 +17,7 @@ import pytest
 
 from ci_tools.build.sdk.redist import MIRROR, fetch_compiler, fetch_parts, read_release
 from ci_tools.catalog import Redist
-from ci_tools.catalog.cuda_parts import cuda_parts
+from ci_tools.catalog.providers import cuda_parts
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.machine.http.policy import REQUEST
 from tests.builders.redist import Component, list_of, pack, pack_files

@@ -11,7 +11,7 @@ CI_TOOLS = Path(__file__).parents[4] / "ci_tools"
 DARK = re.compile(r"@media \(prefers-color-scheme: dark\) \{\s*:root \{(.*?)\}\s*\}", re.DOTALL)
 
 
-@pytest.mark.parametrize("style", ["index/finder/style/page.css", "recipes/health/page.css"])
+@pytest.mark.parametrize("style", ["index/finder/style/page.css", "recipes/health.css"])
 def test_a_dark_scheme_gives_other_colours_and_nothing_else(style: str) -> None:
     text = (CI_TOOLS / style).read_text(encoding="utf-8")
     (colours,) = DARK.findall(text)

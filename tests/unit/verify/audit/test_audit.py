@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.model.cell import Cell
 from ci_tools.model.files import Level
-from ci_tools.model.platforms import Platform
+from ci_tools.model.platforms import Cell, Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels

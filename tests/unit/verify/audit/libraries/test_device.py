@@ -9,10 +9,9 @@ import pytest
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
-from ci_tools.model.cell import Cell
 from ci_tools.model.files import Finding, Level
 from ci_tools.model.plan import Job, JobKind, Library
-from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Cell, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit, device_images

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.formats.macho.reader import Needed, read_macho
+from ci_tools.formats.binaries.macho import Needed, read_macho
 from ci_tools.model.files import Level
 from tests.builders.audited import findings, planned, seen
 from tests.builders.mach_o import X86_64, dylib, universal

@@ -1,0 +1,1 @@
+"""Reads what compilers and linkers write: ELF, PE and Mach-O files, and the device code in them."""

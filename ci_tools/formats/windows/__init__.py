@@ -1,1 +1,0 @@
-"""Files of Windows as values."""
