@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ci_tools.addresses import redact
-from ci_tools.errors import MachineError
+from ci_tools.errors import FatwheelError, MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,7 @@ UNANSWERED = (
     OSError,  # requests' own exceptions among them
     ValueError,  # a malformed page or header, or a page of another kind (pypi_simple's UnsupportedContentTypeError)
 )
+GONE = (404, 410)  # an answer that the same request gets again (RFC 9110, 15.5)
 
 
 class NoParts(OSError):
@@ -43,11 +44,17 @@ def innermost(error: BaseException) -> str:
 
 
 @contextmanager
-def explain_unanswered(what: str, page: str = "", *more: type[Exception]) -> Iterator[None]:
-    """Raise MachineError, which begins with `what`, if a server does not answer, or not as it should."""
+def explain_unanswered(
+    what: str, page: str = "", *more: type[Exception], gone: type[FatwheelError] = MachineError
+) -> Iterator[None]:
+    """Raise MachineError, which begins with `what`, if a server does not answer, or not as it should.
+
+    `gone` is raised instead where the server says that there is nothing at the address.
+    """
     kinds: tuple[type[Exception], ...] = (*UNANSWERED, *more)
     try:
         yield
     except kinds as error:
-        msg = f"{what}: {innermost(error)}"
-        raise MachineError(msg, hint="check the network and run the same command again", page=page) from error
+        is_gone, msg = status_of(error) in GONE, f"{what}: {innermost(error)}"
+        hint = "check the address" if is_gone else "check the network and run the same command again"
+        raise (gone if is_gone else MachineError)(msg, hint=hint, page=page) from error

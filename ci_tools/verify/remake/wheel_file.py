@@ -24,8 +24,10 @@ def fetch_wheel(named: str, folder: Path, outside: Outside) -> Path:
     """
     if not re.match(r"https?://", named):
         path = Path(named)
-        if not (path.is_file() and WHEEL.fullmatch(path.name)):
+        if not WHEEL.fullmatch(path.name) or path.is_dir():
             raise InputError(f"{named} is not a wheel, expected a file that ends in .whl, or the address of one")
+        if not path.is_file():
+            raise InputError(f"there is no file {named}")
         return path
     from ci_tools.machine.http.client import Body, open_session  # noqa: PLC0415 - a file needs no client
 
@@ -34,8 +36,8 @@ def fetch_wheel(named: str, folder: Path, outside: Outside) -> Path:
     if not WHEEL.fullmatch(name):
         raise InputError(f"{named} is not the address of a wheel, expected one that ends in .whl")
     path = folder / name
-    step, explained = outside.reporter.step(f"fetch {name}"), explain_unanswered(f"{name} cannot be fetched")
-    with step, explained, open_session() as session:
+    explained = explain_unanswered(f"{name} cannot be fetched", gone=InputError)
+    with outside.reporter.step(f"fetch {name}"), explained, open_session() as session:
         path.write_bytes(b"".join(Body(session, named.partition("#")[0])))
     said = re.search(r"\bsha256=([0-9a-f]{64})\b", address.fragment)
     if said and sha256_of(path) != said[1]:

@@ -15,6 +15,7 @@ import pytest
 from tests.builders import own_backend, remade
 from tests.builders.remade import Released
 from tests.integration.conftest import REPOSITORY, own_python
+from tests.servers.assets import assets
 
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine, Ran
@@ -133,6 +134,7 @@ def test_the_same_requirements_are_installed_again_and_no_others_of_their_names(
         pytest.param("demo-1.0-py3-none-any.whl", "was not made by Fatwheel", id="of-others"),
         pytest.param("demo.txt", "is not a wheel", id="no-wheel"),
         pytest.param("http://127.0.0.1:9/demo/", "is not the address of a wheel", id="address-of-a-page"),
+        pytest.param("dmo-1.0-py3-none-any.whl", "there is no file dmo-1.0-py3-none-any.whl", id="no-file"),
     ],
 )
 def test_what_cannot_be_verified_is_one_sentence(fatwheel: CommandLine, tmp_path: Path, wheel: str, said: str) -> None:
@@ -140,6 +142,15 @@ def test_what_cannot_be_verified_is_one_sentence(fatwheel: CommandLine, tmp_path
     ran = fatwheel("verify", wheel, cwd=tmp_path)
     assert (ran.status, ran.stdout) == (2, "")
     assert said in ran.stderr
+
+
+def test_an_address_with_nothing_there_is_wrong_and_no_trouble_of_the_network(
+    fatwheel: CommandLine, tmp_path: Path
+) -> None:
+    with assets(tmp_path) as server:
+        ran = fatwheel("verify", f"{server.url}/dmo-1.0-py3-none-any.whl", cwd=tmp_path)
+    assert (ran.status, "check the network" in ran.stderr) == (2, False), ran.stderr
+    assert "hint: check the address" in ran.stderr
 
 
 def test_a_wheel_without_the_address_of_its_source_asks_for_it(
