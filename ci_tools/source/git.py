@@ -42,6 +42,7 @@ NETWORK = re.compile(
     r"Could not resolve|Failed to connect|Connection (?:timed out|refused|reset)|timed out|RPC failed|early EOF"
     r"|error: 5\d\d|hung up|No space left|SSL"
 )
+LACKED = re.compile(r"(?:not our ref|unadvertised object) ([0-9a-f]{40,64})")  # what git asked for, and is not there
 SUBMODULE_PATH = re.compile(r"(?:submodule path|for submodule path|in submodule path) '([^'\n]+)'")
 UPDATE = ("submodule", "update", "--quiet", "--init", "--depth=1")
 # The `ext` protocol, hooks and a file system monitor run commands, and a folder that looks like a bare repository may
@@ -108,8 +109,7 @@ def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
     if top is None:
         return None
     if shutil.which("git", path=environ.get("PATH")) is None:
-        msg = "git is not on PATH"
-        raise MachineError(msg, hint=f"{root} is a git checkout, and only git knows which files are in it")
+        raise MachineError("git is not on PATH", hint=f"only git knows which files are in the checkout {root}")
     is_top = top == root.resolve()  # no checkout ignores its own root
     if not is_top and ask(root, environ, "check-ignore", "-q", ".") is not None:
         return None
@@ -177,8 +177,7 @@ def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozense
     if shown is None and at_head and not head(folder, environ):
         return frozenset()  # there is no commit yet
     if shown is None:
-        msg = f"git cannot list the tags of {folder}"
-        raise MachineError(msg, hint=f"`git -C {folder} for-each-ref {TAGS}` says why")
+        raise MachineError(f"git cannot list the tags of {folder}", hint=f"`git -C {folder} tag` says why")
     return frozenset(name.removeprefix(TAGS) for name in shown.splitlines())
 
 
@@ -189,8 +188,7 @@ def top(folder: Path, environ: Mapping[str, str]) -> Path:
         raise InputError(msg, hint="run it in a checkout, or name the plan.json of an earlier release")
     found = ask(folder, environ, "rev-parse", "--show-toplevel")
     if found is None:
-        msg = f"git cannot read the repository that {folder} is in"
-        raise MachineError(msg, hint=f"`git -C {folder} status` says why")
+        raise MachineError(f"git cannot read the repository of {folder}", hint=f"`git -C {folder} status` says why")
     return Path(found)
 
 
@@ -215,8 +213,7 @@ def _unknown(root: Path, name: str, environ: Mapping[str, str]) -> InputError:
         return InputError(msg, hint="fetch it first: `fetch-depth: 0` for actions/checkout, or `git fetch --unshallow`")
     meant = nearest(name, {"HEAD", *shown.split()})
     expected = meant if len(meant) < LONGEST else "expected a branch, a tag or a commit"
-    msg = f'the repository {root} has no revision "{name}", {expected}'
-    return InputError(msg)
+    return InputError(f'the repository {root} has no revision "{name}", {expected}')
 
 
 # ---------------------------------------------------------------- a repository elsewhere
@@ -307,7 +304,7 @@ def _refuse_submodule(printed: str, source: GitSource) -> NoReturn:
 
 
 def run_git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
-    """Return the output of git; raise MachineError with its last line if it fails."""
+    """Return the output of git; raise InputError for a commit it lacks, else MachineError with the last line."""
     with tempfile.TemporaryDirectory() as scratch:
         log, place = Path(scratch) / "git.log", folder or Path(scratch)
         which = () if folder else (NO_REPOSITORY,)
@@ -317,6 +314,9 @@ def run_git(arguments: list[str], source: GitSource, folder: Path | None, enviro
         printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
     if ended.status and arguments[0] == UPDATE[0] and not NETWORK.search(printed):
         _refuse_submodule(printed.replace(f"{folder}{os.sep}", ""), source)
+    if ended.status and (lacked := LACKED.search(printed)):
+        msg = f"{source.url} has no commit {lacked[1]}"
+        raise InputError(msg, hint="name a repository that has it: this is another one, or its history was rewritten")
     if ended.status:
         at = f" at {source.ref}" if source.ref else ""
         msg = f"git {arguments[0]} failed for {source.url}{at}: {last}"

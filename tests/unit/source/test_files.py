@@ -287,7 +287,7 @@ def test_a_fetched_commit_is_not_fetched_again(repository: Path) -> None:
         pytest.param("ext::sh -c true", "main", InputError, "", id="address-with-blanks"),
         pytest.param("ext::true", "main", MachineError, "git ls-remote failed for ext::true at main: fatal: transport",
                      id="command-as-address"),
-        pytest.param("../bare.git", "0" * 40, MachineError, f"git fetch failed for ../bare.git at {'0' * 40}: ",
+        pytest.param("../bare.git", "0" * 40, InputError, f"../bare.git has no commit {'0' * 40}",
                      id="no-such-commit"),
     ],
 )  # fmt: skip

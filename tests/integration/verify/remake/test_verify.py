@@ -153,6 +153,13 @@ def test_an_address_with_nothing_there_is_wrong_and_no_trouble_of_the_network(
     assert "hint: check the address" in ran.stderr
 
 
+def test_a_source_without_the_commit_is_another_one(fatwheel: CommandLine, released: Released, tmp_path: Path) -> None:
+    remade.git(tmp_path, "init", "--quiet", "other")
+    remade.git(tmp_path / "other", "commit", "--quiet", "--allow-empty", "--message", "x")
+    ran = fatwheel("verify", released.wheel, "--source", tmp_path / "other", cwd=tmp_path)
+    assert (ran.status, f"/other has no commit {released.commit}" in ran.stderr) == (2, True), ran.stderr
+
+
 def test_a_wheel_without_the_address_of_its_source_asks_for_it(
     fatwheel: CommandLine, released: Released, tmp_path: Path
 ) -> None:
