@@ -73,11 +73,10 @@ def starts_of(file: WorkflowDocument) -> list[RunStart]:
         branches = [str(branch) for branch in items_of(table.get("branches"))]
         tag = RunStart(event, f"refs/tags/{example_of(tags, 'v1.0.0')}")
         if event == "push":
-            of_tags, of_branches = (
-                any(f"{kind}{ignore}" in table for ignore in ("", "-ignore")) for kind in ("tags", "branches")
-            )
-            found += [tag] * (of_tags or not of_branches)
-            found += [RunStart(event, f"refs/heads/{example_of(branches, 'main')}")] * (of_branches or not of_tags)
+            of_tags, of_branches = ({kind, f"{kind}-ignore"} & set(table) for kind in ("tags", "branches"))
+            found += [tag] if of_tags or not of_branches else []
+            branch = RunStart(event, f"refs/heads/{example_of(branches, 'main')}")
+            found += [branch] if of_branches or not of_tags else []
         elif event == "release":
             found.append(tag)
         elif event.startswith("pull_request"):
@@ -90,13 +89,8 @@ def starts_of(file: WorkflowDocument) -> list[RunStart]:
 def example_of(patterns: Sequence[str], otherwise: str) -> str:
     """Return a name that the first of some patterns matches."""
     first = next((pattern for pattern in patterns if not pattern.startswith("!")), otherwise)
-    return (
-        re.sub(r"\[([^]]).*?\]", r"\1", first)
-        .replace("**", "1")
-        .replace("*", "1.0.0")
-        .replace("+", "")
-        .replace("?", "")
-    )
+    plain = re.sub(r"\[([^]]).*?\]", r"\1", first).replace("**", "1").replace("*", "1.0.0")
+    return plain.replace("+", "").replace("?", "")
 
 
 def rows_of(value: Table, contexts: Mapping[str, Any]) -> list[dict[str, Any]] | None:

@@ -229,9 +229,8 @@ def _foretell(call: _Call, placed: PlacedJob) -> Open:
         call.plans.extend([made] if made and name != "projects" else ())
         plan = made or (call.plans[-1] if call.plans else None)
         outputs = plan.outputs.get(name) if isinstance(plan, ForetoldPlan) else None
-        outputs = (
-            _collect(call.plans) if name == "projects" and "WITH_FOLDER" in table_of(step.value.get("env")) else outputs
-        )
+        if name == "projects" and "WITH_FOLDER" in table_of(step.value.get("env")):
+            outputs = _collect(call.plans)
         if outputs is not None:
             found[str(step.value.get("id", ""))] = {"outputs": Open(outputs)}
     return found

@@ -1,4 +1,4 @@
-"""Callers in which nothing is wrong, and flaws that are seeded into them, from flawed_callers.toml."""
+"""Callers in which nothing is wrong, and flaws that are seeded into them; others have unusual shapes of their own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TEXT = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8").replace("@v0.1.0", f"@v{__version__}")
-TABLE: dict[str, Any] = tomllib.loads(TEXT)
+HERE = Path(__file__).parent
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((HERE / name).read_text(encoding="utf-8").replace("@v0.1.0", f"@v{__version__}"))
+
+
+TABLE = _read("flawed_callers.toml")
+UNUSUAL: list[dict[str, Any]] = _read("unusual_callers.toml")["caller"]
 RELEASE = ".github/workflows/release.yml"
 TODAY = dt.date(2026, 11, 28)
 CONFIG = "package: demo\npublish: { targets: ['github:me/demo'] }\n"

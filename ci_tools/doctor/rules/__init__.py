@@ -21,6 +21,7 @@ from ci_tools.doctor.rules.environments import (
 from ci_tools.doctor.rules.jobs import (
     check_attestation,
     check_folders,
+    check_proposals,
     check_publisher,
     check_release_condition,
     check_same_attestation,
@@ -81,7 +82,7 @@ def diagnose_files(known: WorkflowSet | None) -> Iterator[DoctorFinding]:
             yield from rule(file, known)
 
 
-FILE_RULES = (*REFERENCE_RULES, *CALL_RULES, *ARTIFACT_RULES, *RUNNER_RULES, *RELEASE_RULES)
+FILE_RULES = (check_proposals, *REFERENCE_RULES, *CALL_RULES, *ARTIFACT_RULES, *RUNNER_RULES, *RELEASE_RULES)
 RULES = (
     check_archival,
     check_callers,
@@ -105,4 +106,4 @@ JOB_RULES = (
     check_attestation,
     check_same_attestation,
 )
-OTHER_JOB_RULES = (check_step_permissions,)  # of a workflow that does not call Fatwheel
+OTHER_JOB_RULES = (check_step_permissions, check_publisher)  # of a workflow that does not call Fatwheel

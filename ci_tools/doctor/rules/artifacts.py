@@ -98,15 +98,14 @@ def _check_collisions(uploads: Iterable[Transfer], calls: Collection[str]) -> It
     said: set[str] = set()
     for upload in uploads:
         is_called = upload.placed.runs is not False and " / ".join(upload.placed.calls) in calls
-        if (
-            REST in upload.name
-            or not (upload.is_sure or is_called)
-            or (upload.placed.row is None and "matrix" in str(upload.name))
-        ):
+        is_open = REST in upload.name or (upload.placed.row is None and "matrix" in upload.name)
+        if is_open or not (upload.is_sure or is_called):
             continue
         other = first.setdefault(upload.name.lower(), upload)
         if other is upload or (other.step is upload.step and other.placed.row is None) or upload.where in said:
             continue
+        if upload.overwrites and upload.placed.comes_after(other.placed):
+            continue  # it replaces what the first has left, as it says
         is_sure = upload.is_sure and other.is_sure
         if not is_sure and (other.step is not upload.step or other.placed.calls == upload.placed.calls):
             continue
@@ -136,9 +135,8 @@ def _check_download(transfer: Transfer, uploads: list[Transfer], *, is_whole: bo
         other = found[0].placed.path[0][1]
         what = f'{transfer.placed.name} downloads "{transfer.name}", but does not wait for {found[0].placed.name}'
         how = f"in that job: `needs: {other}`"
-        yield DoctorFinding(
-            "artifact-early", Weight.ERROR, transfer.where, what, "the job may start before it is there", how
-        )
+        why = "the job may start before it is there"
+        yield DoctorFinding("artifact-early", Weight.ERROR, transfer.where, what, why, how)
 
 
 def _may_be(uploaded: str, wanted: str) -> bool:

@@ -19,6 +19,7 @@ from ci_tools.doctor.grants import Grants, granted_to, lacking, unite_grants
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.rules.references import ACTIONS
 from ci_tools.doctor.workflow_set import DEEPEST, USES, WorkflowCall, WorkflowSet, is_fatwheel
+from ci_tools.doctor.workflows import CALLS
 from ci_tools.errors import close_names, nearest
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ci_tools.doctor.documents import Keys, Table, WorkflowStep
 
 REFUSED = "GitHub refuses the whole run, before its first job"
+CALL_KEYS = frozenset({"name", "uses", "with", "secrets", "needs", "if", "permissions", "strategy", "concurrency"})
 IGNORED = "GitHub warns in the log only, and the action does as if it were not there"
 PLATFORMS = tuple(tables.read("platforms"))
 WORDS = {"attest": ("public", "always", "never"), "only": (*PLATFORMS, "core"), "platform": PLATFORMS}
@@ -39,14 +41,14 @@ def check_calls(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
         if call.file is not file:
             continue
         keys = (*call.keys, "uses")
-        is_ours = is_fatwheel(known, file, call.uses) and "@" in call.uses  # then rules/permissions.py says it, too
+        for key in sorted(set(map(str, file.jobs[call.job])) - CALL_KEYS):
+            what, how = f"{call.job} calls a workflow, and has `{one_line(key)}:`", "in the job of the called workflow"
+            yield DoctorFinding("call-key", Weight.ERROR, file.where((*call.keys, key)), what, REFUSED, how)
+        is_fatwheels = is_fatwheel(known, file, call.uses) and "@" in call.uses
+        is_ours = is_fatwheels and CALLS.search(call.uses) is not None  # then rules/permissions.py says it, too
         if call.called is None or isinstance(call.called, Unseen):
-            if not is_ours:
-                yield (
-                    _missing(file, keys, call.uses, known)
-                    if call.called is None
-                    else _not_seen(file, keys, call.called)
-                )
+            unseen = call.called and _not_seen(file, keys, call.called)
+            yield from () if is_ours else [unseen or _missing(file, keys, call.uses, known)]
         elif CALL not in call.called.triggers:
             what, how = f"{one_line(call.uses)} is not a reusable workflow", "there: `on: workflow_call:`"
             yield DoctorFinding("not-callable", Weight.ERROR, file.where(keys), what, REFUSED, how)
@@ -55,7 +57,7 @@ def check_calls(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
             yield from _check_secrets(call, call.called, known, is_ours=is_ours)
             yield from _check_grants(call, call.called, known) if not is_ours else ()
             yield from _check_groups(call, call.called)
-            yield from _check_words(call) if is_ours else ()
+            yield from _check_words(call) if is_fatwheels else ()
 
 
 def _missing(file: WorkflowDocument, keys: Keys, uses: str, known: WorkflowSet) -> DoctorFinding:
@@ -111,10 +113,8 @@ def _check_version(file: WorkflowDocument, step: WorkflowStep, action: Mapping[s
     version = VERSION.match(said) or VERSION.match(file.comment(keys))
     if gone and version and len(version[1]) < 4 and int(version[1]) < gone["before"]:  # noqa: PLR2004 - not a date
         what = f"{step.action} v{version[1]} has not worked since {gone['day']}"
-        why, how = (
-            f"every job that uses it fails ({gone['source']})",
-            f"`uses: {step.action}@v{gone['before']}` or later",
-        )
+        why = f"every job that uses it fails ({gone['source']})"
+        how = f"`uses: {step.action}@v{gone['before']}` or later"
         yield DoctorFinding("action-gone", Weight.ERROR, file.where(keys), what, why, how)
 
 
@@ -216,10 +216,8 @@ def _check_secrets(
         yield DoctorFinding("secret-unknown", Weight.ERROR, place, what, REFUSED, nearest(name, declared))
     for name, (_, table) in declared.items():
         if table.get("required") is True and name.lower() not in names and not is_ours:
-            what, how = (
-                f"{call.job} does not pass the secret {name}",
-                f"`secrets: {{ {name}: ${{{{ secrets.{name.upper()} }}}} }}`",
-            )
+            what = f"{call.job} does not pass the secret {name}"
+            how = f"`secrets: {{ {name}: ${{{{ secrets.{name.upper()} }}}} }}`"
             yield DoctorFinding("secret-not-passed", Weight.ERROR, call.file.where(call.keys), what, REFUSED, how)
 
 
@@ -262,9 +260,8 @@ def _check_groups(call: WorkflowCall, called: WorkflowDocument) -> Iterator[Doct
         if group in own:
             what = f"{call.job} and {called.where((*keys, 'concurrency'))} are of one concurrency group"
             why = "GitHub cancels the run: each waits for the other"
-            yield DoctorFinding(
-                "deadlock", Weight.ERROR, call.file.where(call.keys), what, why, "name another group in one of them"
-            )
+            how = "name another group in one of them"
+            yield DoctorFinding("deadlock", Weight.ERROR, call.file.where(call.keys), what, why, how)
 
 
 def _group(value: Table) -> str:

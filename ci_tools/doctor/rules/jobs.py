@@ -14,7 +14,10 @@ from ci_tools.doctor.workflows import EXPRESSION, Workflow, WorkflowJob
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ci_tools.doctor.documents import WorkflowDocument
+    from ci_tools.doctor.workflow_set import WorkflowSet
 
+PROPOSAL = re.compile(r"github\.head_ref|\.pull_request\.(?:head|number|merge)|\.workflow_run\.head_|refs/pull/")
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
 
 
@@ -26,13 +29,26 @@ def check_trigger(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> I
         yield DoctorFinding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` instead")
 
 
+def check_proposals(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield checkouts of a proposal in runs that have all rights and secrets, where its code may run."""
+    for step in file.steps if {"pull_request_target", "workflow_run"} & set(file.triggers) else ():
+        after = file.steps_of(step.job)[int(step.keys[-1]) + 1 :]
+        is_proposal = PROPOSAL.search(str(step.given.get("ref", ""))) and step.action == "actions/checkout"
+        if is_proposal and any(one.run or one.uses.startswith("./") for one in after):
+            what = f"{step.job} checks out a proposal, and runs commands in it"
+            why = "code of a stranger's pull request may run with your secrets and a token that may write"
+            where = file.where((*step.keys, "with", "ref"))
+            yield DoctorFinding("target", Weight.WARNING, where, what, why, "use `on: pull_request` for it")
+
+
 def check_folders(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield the targets that are folders of the runner, which is discarded after the job."""
     if job.publishes or job.builds_one:
         for target in (one for one in targets_of(facts, workflow, job) or () if is_local(one)):
-            what, why = (f"{job.name} publishes to {target}", "it is a folder of the runner, which is deleted with it")
+            what = f"{job.name} publishes to {target}"
+            why = "it is a folder of the runner, which is deleted with it; the run fails there"
             how = "in that job: `to:` with the targets that are elsewhere"
-            yield DoctorFinding("folder", Weight.ERROR, job.where, what, f"{why}; the run fails there", how)
+            yield DoctorFinding("folder", Weight.ERROR, job.where, what, why, how)
 
 
 def check_attestation(facts: RepositoryFacts, _: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
@@ -61,13 +77,14 @@ def check_same_attestation(_: RepositoryFacts, workflow: Workflow, job: Workflow
         yield DoctorFinding("attestation-differs", Weight.ERROR, job.where, what, why, how)
 
 
-def check_publisher(_: RepositoryFacts, __: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
-    """Yield a job that uploads to PyPI by trusted publishing, but from no environment."""
+def check_publisher(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
+    """Yield a job that uploads to PyPI by trusted publishing, but from no environment: a hint beside other tools."""
     if job.is_trusted_publisher and not job.environment:
         what = f"{job.name} uploads to PyPI without an environment"
         why = "PyPI then accepts uploads of the workflow from every branch, without approval"
         how = "in that job: `environment: pypi`, and the same name in the project's publisher on PyPI"
-        yield DoctorFinding("publisher", Weight.WARNING, job.where, what, why, how)
+        weight = Weight.WARNING if workflow.is_caller else Weight.HINT
+        yield DoctorFinding("publisher", weight, job.where, what, why, how)
 
 
 def check_release_condition(_: RepositoryFacts, __: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:

@@ -28,10 +28,8 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
         how = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
         what = f"{job.call} does not exist"
         yield DoctorFinding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", how)
-    its_own, publishing = (
-        _caller_grants(called) if isinstance(called, Workflow) else {},
-        _publishing(facts, workflow, job),
-    )
+    its_own = _caller_grants(called) if isinstance(called, Workflow) else {}
+    publishing = _publishing(facts, workflow, job)
     needs = unite_grants([job.needs, its_own, publishing or {}])
     granted = workflow.grants_of(job)
     if granted is not None and access(granted, "*") == "write":
@@ -84,11 +82,8 @@ def targets_of(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> 
 
 def _lacks(job: WorkflowJob, missing: Grants, whole: Grants, weight: Weight) -> DoctorFinding:
     what = f"{job.name} lacks {', '.join(f'`{scope}: {wanted}`' for scope, wanted in missing.items())}"
-    why = (
-        "GitHub refuses to start it: the called workflow asks for more than it is allowed"
-        if job.call
-        else 'GitHub answers HTTP 403, "Resource not accessible by integration"'
-    )
+    why = 'GitHub answers HTTP 403, "Resource not accessible by integration"'
+    why = "GitHub refuses to start it: the called workflow asks for more than it is allowed" if job.call else why
     return DoctorFinding("permissions", weight, job.where, what, why, _grant(whole))
 
 

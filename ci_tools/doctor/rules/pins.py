@@ -28,9 +28,8 @@ def check_pins(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
 def _moving(used: Used, tags: tuple[RepositoryTag, ...]) -> Iterator[DoctorFinding]:
     what = f"{used} is a tag or a branch, which can be moved"
     why = "anyone who moves it runs code in your release"
-    yield DoctorFinding(
-        "moving", Weight.WARNING, used.where, what, why, pinned_use(used, newest_release(tags, used.ref))
-    )
+    how = pinned_use(used, newest_release(tags, used.ref))
+    yield DoctorFinding("moving", Weight.WARNING, used.where, what, why, how)
 
 
 def _check_pin(facts: RepositoryFacts, used: Used, tags: tuple[RepositoryTag, ...]) -> Iterator[DoctorFinding]:
@@ -48,9 +47,8 @@ def _check_pin(facts: RepositoryFacts, used: Used, tags: tuple[RepositoryTag, ..
     if behind and newest:
         weight = Weight.WARNING if used.is_fatwheel else Weight.HINT
         what = f"{used.repository} is at {behind} {newest.name}"
-        yield DoctorFinding(
-            "behind", weight, used.where, what, "the fixes since then are missing", pinned_use(used, newest)
-        )
+        why, how = "the fixes since then are missing", pinned_use(used, newest)
+        yield DoctorFinding("behind", weight, used.where, what, why, how)
 
 
 def _is_between(tag: RepositoryTag, own: RepositoryTag, newest: RepositoryTag) -> bool:

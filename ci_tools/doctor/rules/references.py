@@ -6,7 +6,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.catalog import tables
-from ci_tools.doctor.documents import CALL, ContextReference, Keys, WorkflowDocument, WorkflowStep, strings, table_of
+from ci_tools.doctor.documents import (
+    CALL,
+    LITERAL,
+    WorkflowDocument,
+    expressions_of,
+    items_of,
+    one_line,
+    strings,
+    table_of,
+)
 from ci_tools.doctor.expressions import Open, Unknown
 from ci_tools.doctor.placed_jobs import rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
@@ -15,9 +24,12 @@ from ci_tools.errors import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from ci_tools.doctor.documents import ContextReference, Keys, WorkflowStep
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 EMPTY = "GitHub takes it for an empty text, and says nothing"
+NAMED = re.compile(r"(?<![\w.*'\])-])([A-Za-z]+)\s*[.\[]")  # the context of a name, not a part of one
+CONTEXTS = tables.read("contexts")
 ACTIONS: dict[str, dict[str, Any]] = tables.read("actions")
 
 
@@ -36,9 +48,8 @@ def check_input_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[Doctor
     inputs = file.declared("inputs")
     for keys, context, names in file.references:
         if context == "inputs" and names and not _has(names[0], inputs):
-            yield _unknown(
-                file, keys, "input-name", f"inputs.{names[0]} is declared nowhere", nearest(names[0], inputs)
-            )
+            what = f"inputs.{names[0]} is declared nowhere"
+            yield _unknown(file, keys, "input-name", what, nearest(names[0], inputs))
 
 
 def check_secret_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -64,6 +75,30 @@ def check_needs(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindin
         if job in file.all_needs(job):
             what, how = f"{job} waits for itself", "leave out one `needs:` of the circle"
             yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, why, how)
+
+
+def check_workflow_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the workflows in `workflow_run` that do not exist."""
+    names = [str(one.value.get("name") or one.path) for one in known.workflows]
+    for name in map(str, items_of(table_of(file.triggers.get("workflow_run")).get("workflows"))):
+        if name not in names:
+            what, keys = f"no workflow has the name {one_line(name)}", ("on", "workflow_run", "workflows")
+            why = "its runs start nothing, and GitHub says nothing"
+            yield DoctorFinding("workflow-name", Weight.ERROR, file.where(keys), what, why, nearest(name, names))
+
+
+def check_contexts(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the contexts that GitHub does not know where they are used, such as secrets in the `if:` of a job."""
+    places = [(("jobs", job, key), value) for job, keys in file.jobs.items() for key, value in keys.items()]
+    for keys, value in (*places, *(((key,), value) for key, value in file.value.items())):
+        known = CONTEXTS["job" if keys[1:] else "workflow"].get(keys[-1])
+        for at, text in strings(value, keys) if known else ():
+            parts = expressions_of(text, is_condition=at[-1] == "if")
+            used = {name.lower() for part in parts for name in NAMED.findall(LITERAL.sub("''", part))}
+            for name in sorted(used & set(CONTEXTS["all"]) - set(known)):
+                what, how = f"`{keys[-1]}:` uses {name}, which it cannot see", f"of these: {', '.join(known)}"
+                why = "GitHub refuses the file"
+                yield DoctorFinding("context", Weight.ERROR, file.where(at), what, why, how)
 
 
 def check_job_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -151,10 +186,8 @@ def check_matrix_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[Docto
 def _has_default(file: WorkflowDocument, reference: ContextReference) -> bool:
     """Whether `||` gives a value where a row has none."""
     text = next(text for keys, text in strings(file.value) if keys == reference.keys)
-    return (
-        re.search(rf"{re.escape('.'.join((reference.context, *reference.names)))}\s*\|\|", text, re.IGNORECASE)
-        is not None
-    )
+    name = re.escape(".".join((reference.context, *reference.names)))
+    return re.search(rf"{name}\s*\|\|", text, re.IGNORECASE) is not None
 
 
 def _may_have(value: Any, names: tuple[str, ...]) -> bool:  # noqa: ANN401
@@ -168,6 +201,8 @@ REFERENCE_RULES = (
     check_input_names,
     check_secret_names,
     check_needs,
+    check_workflow_names,
+    check_contexts,
     check_job_names,
     check_step_names,
     check_matrix_names,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.targets import kind_of
 from ci_tools.doctor.configs import ConfigOutline, read_outline
 from ci_tools.doctor.documents import (
     CALL,
+    DISPATCH,
     condition_of,
     expressions_of,
     is_computed,
     items_of,
     one_line,
+    scalar_of,
     table_of,
     whole_expression,
 )
@@ -41,7 +44,9 @@ ELSEWHERE = re.compile(
     r"test\.?pypi|--repository\b|--repository-url\b|\s-r\s|--publish-url|--index\b|dry-run", re.IGNORECASE
 )
 CREATORS = ("ncipollo/release-action", "softprops/action-gh-release", "svenstaro/upload-release-action")
-TAG = re.compile(r"startsWith\(\s*github\.ref\s*,\s*'refs/tags[^']*'\s*\)", re.IGNORECASE)
+BEGINS = re.compile(r"startsWith\(\s*github\.ref(?P<of>|_name)\s*,\s*'(?P<begin>[^']*)'\s*\)", re.IGNORECASE)
+OF_ANY_REF = frozenset({DISPATCH, "create", "delete", "deployment", "deployment_status", "pull_request_target"})
+BUILDS = re.compile(r"/\.github/workflows/(?:wheels|monorepo|platform)\.ya?ml$")
 COMMAND = re.compile(
     r"^\s*fatwheel (?:publish|release|index (?:add|promote))\b(?!.*(?:--dry-run|--help|\bdir:))", re.MULTILINE
 )
@@ -77,7 +82,8 @@ def list_publications(known: WorkflowSet, jobs: list[PlacedJob]) -> Iterator[Pub
 def _published(step: WorkflowStep, contexts: Mapping[str, object]) -> str | None:
     given = {name: fill(str(value), contexts) or "" for name, value in step.given.items()}
     if step.action.lower() == TRUSTED_PUBLISHER:
-        return None if ELSEWHERE.search(given.get("repository-url", given.get("repository_url", ""))) else PYPI
+        place = given.get("repository-url") or given.get("repository_url") or "upload.pypi"
+        return PYPI if "upload.pypi" in place else None
     command = given.get("command", "") if step.action.lower() == "pyo3/maturin-action" else ""
     if command in {"upload", "publish"} or any(not ELSEWHERE.search(found) for found in UPLOAD.findall(step.run)):
         return None if any(ELSEWHERE.search(str(value)) for value in (given, step.value.get("env"))) else PYPI
@@ -131,10 +137,8 @@ def check_cancelling(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         for one in list_publications(known, jobs):
             for keys, said in _groups(one.placed):
                 again = _again(start, keep=one.what == FATWHEEL)
-                if (
-                    _cancels(said, file, start, known)
-                    and _group(said, file, start, known) == _group(said, file, again, known) is not None
-                ):
+                group = _group(said, file, start, known)
+                if _cancels(said, file, start, known) and group == _group(said, file, again, known) is not None:
                     what = f"a newer run cancels {one.placed.name}, which publishes to {one.what}"
                     why = "what has begun to appear stays unfinished"
                     how = "`cancel-in-progress: false`, or a group of its own for each release"
@@ -157,10 +161,8 @@ def _again(start: RunStart, *, keep: bool) -> RunStart:
 
 
 def _cancels(said: dict[str, object], file: WorkflowDocument, start: RunStart, known: WorkflowSet) -> bool:
-    text = str(said.get("cancel-in-progress", False))
-    return bool(
-        evaluate_condition(text.lower() if text in {"True", "False"} else text, start.contexts(file, known.repository))
-    )
+    text = scalar_of(said.get("cancel-in-progress", False))
+    return bool(evaluate_condition(text, start.contexts(file, known.repository)))
 
 
 def _group(said: dict[str, object], file: WorkflowDocument, start: RunStart, known: WorkflowSet) -> str | None:
@@ -180,16 +182,17 @@ def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         what = f"{one.placed.name} publishes to PyPI for the tag and again for its release"
         why = "a release that is made with a new tag starts both, and the second one fails"
         yield DoctorFinding("second-publisher", Weight.ERROR, one.where, what, why, "leave out one of the two events")
-    if not any(one.what == FATWHEEL for _, found in own for one in found):
-        return
-    for other in (other for other in known.started if other is not file):
-        for start, found in _by_tag(other, known):
-            if not start.is_tag or not _takes(file, start.ref):
+    targets = _targets(file, own, known)
+    for other in (other for other in known.started if other is not file and targets):
+        is_seen = FATWHEEL not in targets and "push" in other.triggers and other.path < file.path  # from there
+        for start, found in _by_tag(other, known) if not is_seen else ():
+            if not _takes(file, start.ref):
                 continue
-            for one in (one for one in found if one.what in _targets(file, own, known)):
+            for one in (one for one in found if one.what in targets and (FATWHEEL in targets or one.is_sure)):
                 what = f"{one.placed.name} publishes to {one.what} for the tags for which {file.path} does, too"
                 why = "one of the two fails, or replaces the other's files"
-                yield DoctorFinding("second-publisher", Weight.ERROR, one.where, what, why, "leave out one of them")
+                weight = Weight.ERROR if FATWHEEL in targets else Weight.WARNING  # they may be of two packages
+                yield DoctorFinding("second-publisher", weight, one.where, what, why, "leave out one of them")
 
 
 def _by_tag(file: WorkflowDocument, known: WorkflowSet) -> list[tuple[RunStart, list[Publication]]]:
@@ -198,13 +201,43 @@ def _by_tag(file: WorkflowDocument, known: WorkflowSet) -> list[tuple[RunStart, 
 
 
 def _targets(file: WorkflowDocument, own: list[tuple[RunStart, list[Publication]]], known: WorkflowSet) -> set[str]:
-    """Return where a workflow that calls Fatwheel publishes, in words."""
+    """Return where a workflow publishes, in words; one that does not call Fatwheel: to PyPI, if it is sure to."""
     named = {one.what for _, found in own for one in found}
+    if FATWHEEL not in named:
+        return {one.what for start, found in own for one in found if start.event == "push" and one.is_sure} & {PYPI}
     addresses = {target for outline in _outlines(file, known) for target in outline.targets}
     grants = [table_of(job.get("permissions")).get("contents") for job in file.jobs.values()]
     kinds = filter(None, map(kind_of, addresses))
     named |= {GITHUB} if "write" in grants or any(("contents", "write") in kind.rights for kind in kinds) else set()
     return named | ({PYPI} if "pypi" in addresses else set())
+
+
+def check_own_releases(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield what is published `on: release` where the release is made with the job's token: that starts no workflow.
+
+    https://docs.github.com/en/actions/how-tos/write-workflows/choose-when-workflows-run/trigger-a-workflow
+    """
+    found = (one for start, several in _by_tag(file, known) if start.event == "release" for one in several)
+    runs = (place_jobs(known, other, start) for other in known.started for start in _others(other))
+    made = (one for run in runs for one in list_publications(known, run) if one.what == GITHUB)
+    is_own = any(_is_by_own_token(step) for one in made for step in one.placed.file.steps if step.keys == one.keys)
+    for one in found if is_own else ():
+        what = f"{one.placed.name} waits for a release that a workflow makes with the token of its job"
+        why = "what that token does starts no run: nothing is published, and nothing says so"
+        how = "publish in the run that makes the release"
+        yield DoctorFinding("own-token", Weight.WARNING, one.where, what, why, how)
+
+
+def _others(file: WorkflowDocument) -> list[RunStart]:
+    return [start for start in starts_of(file) if start.event != "release"]  # there it adds files to one
+
+
+def _is_by_own_token(step: WorkflowStep) -> bool:
+    """Whether a step that makes a release does so with the token of its job; a draft is published by a person."""
+    words = " ".join(str(value) for value in (*step.given.values(), *table_of(step.value.get("env")).values()))
+    is_draft = re.search(r"\s(?:--draft|-d)\b", step.run) or scalar_of(step.given.get("draft")) not in {"", "false"}
+    is_made = step.action.lower() in CREATORS or re.search(r"\bgh\s+release\s+create\b", step.run)
+    return bool(is_made) and not is_draft and not re.search(r"secrets\.(?!GITHUB_TOKEN\b)|steps\.", words)
 
 
 def check_runs_apart(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -258,16 +291,12 @@ def _configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[tuple[Keys,
     for start in starts_of(file):
         for placed in place_jobs(known, file, start):
             uses, given = str(placed.value.get("uses") or ""), table_of(placed.value.get("with"))
-            is_build = CALLS.search(uses.partition("@")[0]) and is_fatwheel(known, placed.file, uses)
-            if (
-                is_build
-                and placed.file is file
-                and "publish.y" not in uses
-                and "rec" not in uses.rpartition("/")[2][:3]
-            ):
-                config = placed.fill(given.get("config", ""))
-                if config is not None and not given.get("repository") and placed.runs is not False:
-                    yield ("jobs", placed.job, "with", "config"), config, start
+            is_build = BUILDS.search(uses.partition("@")[0]) and is_fatwheel(known, placed.file, uses)
+            name = "configs" if "configs" in given else "config"
+            text = placed.fill(given.get(name, "")) if is_build and placed.file is file else None
+            if text is not None and not given.get("repository") and placed.runs is not False:
+                for config in text.split() if name == "configs" else [text]:
+                    yield ("jobs", placed.job, "with", name), config, start
 
 
 def _outline(path: str, known: WorkflowSet) -> ConfigOutline | None:
@@ -338,16 +367,8 @@ def lets(filters: Table, kind: str, name: str) -> bool:
 def matches(pattern: str, name: str) -> bool:
     """Whether a pattern of a filter matches a branch or a tag."""
     spelled = re.escape(pattern)
-    for sign, meaning in (
-        (r"\*\*", ".*"),
-        (r"\*", "[^/]*"),
-        (r"\?", "?"),
-        (r"\+", "+"),
-        (r"\[", "["),
-        (r"\]", "]"),
-        (r"\-", "-"),
-    ):
-        spelled = spelled.replace(sign, meaning)
+    for sign, meaning in (("**", ".*"), ("*", "[^/]*"), *zip("?+[]-", "?+[]-", strict=True)):
+        spelled = spelled.replace(re.escape(sign), meaning)
     try:
         return re.fullmatch(spelled, name) is not None
     except re.error:
@@ -358,22 +379,18 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def check_conditions(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
-    """Yield conditions that always hold because of text around `${{ }}`, and those of jobs that no event can meet."""
-    places: list[tuple[Keys, Table]] = [(("jobs", name, "if"), job) for name, job in file.jobs.items()]
-    places += [((*step.keys, "if"), step.value) for step in file.steps]
-    for keys, value in places:
+    """Yield conditions that always hold by text around `${{ }}`, and those of jobs and uploads that no event meets."""
+    places: list[tuple[Keys, Table, object]] = [(("jobs", name, "if"), job, True) for name, job in file.jobs.items()]
+    places += [((*step.keys, "if"), step.value, step.job and _published(step, Open())) for step in file.steps]
+    for keys, value, matters in places:
         text = condition_of(value)
         if expressions_of(text) and (whole_expression(text) is None or not text.endswith("}}")):
-            what, why = (
-                f"the condition {one_line(text.strip(), 60)} always holds",
-                "text around `${{ }}` makes it a text, which is true",
-            )
-            yield DoctorFinding(
-                "condition-true", Weight.ERROR, file.where(keys), what, why, "one `${{ }}` around the whole condition"
-            )
-        elif keys[0] == "jobs" and len(keys) == 3 and text and not _can_hold(file, text):  # noqa: PLR2004 - of a job
+            what = f"the condition {one_line(text.strip(), 60)} always holds"
+            why, how = "text around `${{ }}` makes it a text, which is true", "one `${{ }}` around the whole condition"
+            yield DoctorFinding("condition-true", Weight.ERROR, file.where(keys), what, why, how)
+        elif matters and "github." in text and not _can_hold(file, text):  # `false` is meant so
             what = f"no event of this workflow meets the condition of {keys[1]}"
-            why = "the job never runs, and is shown as skipped"
+            why = "it never runs, and is shown as skipped"
             how = f"the events are {', '.join(file.triggers)}"
             yield DoctorFinding("condition-false", Weight.ERROR, file.where(keys), what, why, how)
 
@@ -381,24 +398,33 @@ def check_conditions(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorF
 def _can_hold(file: WorkflowDocument, text: str) -> bool:
     if CALL in file.triggers:
         return True  # it has the event of its caller
-    text = TAG.sub("github.ref_type == 'tag'", text)
     for start in starts_of(file):
-        kind = (
-            {"ref_type": "tag" if start.is_tag else "branch"}
-            if start.event in {"push", "pull_request", "schedule"}
-            else {}
-        )
+        kind = {"ref_type": "tag" if start.is_tag else "branch"}
+        kind = kind if start.event in {"push", "pull_request", "schedule"} else {}
         contexts = Open(github=Open({"event_name": start.event, **kind}))
-        values = [evaluate_condition(text, contexts, is_well=is_well) for is_well in (True, False)]
+        written = BEGINS.sub(partial(_begins, start), text)
+        values = [evaluate_condition(written, contexts, is_well=is_well) for is_well in (True, False)]
         if values != [False, False]:
             return True
     return not starts_of(file)
+
+
+def _begins(start: RunStart, found: re.Match[str]) -> str:
+    """Return whether the ref of a run begins with a text, where it is so for every ref of its kind or for none."""
+    begin = found["begin"].lower()
+    if found["of"] or not begin:  # github.ref_name
+        return "false" if begin.startswith("refs/") else found[0]
+    kinds = (HEADS, TAGS) if start.event in OF_ANY_REF else (start.ref[: start.ref.index("/", 5) + 1],)
+    if all(kind.startswith(begin) for kind in kinds):
+        return "true"
+    return found[0] if any(begin.startswith(kind) or kind.startswith(begin) for kind in kinds) else "false"
 
 
 RELEASE_RULES = (
     check_guards,
     check_cancelling,
     check_publishers,
+    check_own_releases,
     check_runs_apart,
     check_environment_names,
     check_configs,

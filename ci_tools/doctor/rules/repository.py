@@ -34,17 +34,15 @@ def check_archival(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
 
 def check_callers(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the files that cannot be read, and a finding if no workflow calls Fatwheel."""
-    for path, why in facts.unread:
+    for path, reason in facts.unread:
         page = f"{facts.page}/blob/{facts.branch}/{path}"
-        yield DoctorFinding(
-            "unread", Weight.UNSEEN, path, f"not seen: {why}", "its effect on a release is not known", page
-        )
+        what, why = f"not seen: {reason}", "its effect on a release is not known"
+        yield DoctorFinding("unread", Weight.UNSEEN, path, what, why, page)
     if not facts.callers and not facts.unread:
         what = f"no workflow on {facts.branch} calls Fatwheel"
         how = "add a job with `uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z`"
-        yield DoctorFinding(
-            "no-caller", Weight.WARNING, ".github/workflows", what, "nothing is released automatically", how
-        )
+        why = "nothing is released automatically"
+        yield DoctorFinding("no-caller", Weight.WARNING, ".github/workflows", what, why, how)
 
 
 def check_policy(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
@@ -142,9 +140,8 @@ def check_immutability(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     elif not facts.is_immutable:
         what = "releases can be changed after they are published"
         why = "anyone who gets a token could replace the files of a release, and its tag"
-        yield DoctorFinding(
-            "mutable", Weight.HINT, GENERAL, what, why, f"{page}: Releases, Enable release immutability"
-        )
+        how = f"{page}: Releases, Enable release immutability"
+        yield DoctorFinding("mutable", Weight.HINT, GENERAL, what, why, how)
 
 
 def check_own_workflows(facts: RepositoryFacts) -> Iterator[DoctorFinding]:

@@ -11,8 +11,10 @@ from ci_tools.catalog.runner_labels import RunnerLabels, is_hosted, runner_label
 from ci_tools.config.project_catalog import DEFAULT_FILE
 from ci_tools.doctor.documents import expressions_of, is_computed, items_of, one_line, strings, table_of
 from ci_tools.doctor.expressions import Open, fill
-from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of
+from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of, starts_of
 from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.doctor.walk import place_jobs
+from ci_tools.doctor.workflows import TRUSTED_PUBLISHER
 from ci_tools.errors import InputError, nearest
 from ci_tools.formats.toml_file import find_table
 
@@ -32,6 +34,7 @@ OLD_IMAGE = re.compile(
 )
 
 
+CHOICE = re.compile(r"(?<![=!]=)(?<![=!]= )'([^']*)'(?!\s*[=!]=)")  # a text that is not compared
 PYPA = re.compile(r"quay\.io/pypa/([\w-]+)(?:[:@].*)?")
 
 
@@ -58,27 +61,38 @@ def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
             why, how = "no runner has them all: the job waits for a day, then fails", "one label, or a matrix of them"
             yield DoctorFinding("labels-together", Weight.ERROR, file.where(keys), what, why, how)
             continue
-        for label, where in dict.fromkeys(_labels(file, job, runs_on, keys)):
+        for label, where in dict.fromkeys(_labels(file, job, runs_on, keys, known)):
             yield from _check_label(job, label, where, known)
 
 
-def _labels(file: WorkflowDocument, job: str, runs_on: object, keys: Keys) -> Iterator[tuple[str, str]]:
+def _labels(
+    file: WorkflowDocument, job: str, runs_on: object, keys: Keys, known: WorkflowSet
+) -> Iterator[tuple[str, str]]:
     """Yield each label that a job may ask for, and its place: in the matrix, if the row has it."""
+    strategy = ("jobs", job, "strategy")
+    places = {text: at for at, text in strings(table_of(file.jobs[job].get("strategy")), strategy)}
     for label in items_of(runs_on):
-        if not is_computed(label):
-            yield str(label), file.where(keys)
-            continue
-        rows = rows_of(file.jobs[job], Open()) or ()
-        named = {fill(label, Open(matrix=row)) for row in rows} - {None}
-        places = {text: at for at, text in strings(table_of(file.jobs[job].get("strategy")), ("jobs", job, "strategy"))}
-        literals = {
-            text
-            for one in expressions_of(label)
-            for text in re.findall(r"'([^']*)'", one)
-            if not rows and is_hosted(text)
-        }
-        for name in sorted(named | literals, key=str):
-            yield str(name), file.where(places.get(str(name), keys))
+        named = _values(file, job, str(label), known)
+        # A label that only a run knows may still be one of those that its expression names, but not what it compares.
+        named = named or {one for text in expressions_of(str(label)) for one in CHOICE.findall(text) if is_hosted(one)}
+        for name in sorted(named):
+            yield name, file.where(places.get(name, keys))
+
+
+def _values(file: WorkflowDocument, job: str, text: str, known: WorkflowSet) -> set[str]:
+    """Return what a text of a job becomes in its rows, and in the runs that have the job."""
+    filled = {fill(text, Open(matrix=row)) for row in rows_of(file.jobs[job], Open()) or ()}
+    if None in filled or not filled:
+        runs = (place_jobs(known, other, start) for other in known.started for start in starts_of(other))
+        placed = (one for run in runs for one in run if one.file is file and one.job == job and one.runs is not False)
+        filled |= {one.fill(text) for one in placed}
+    return {one for one in filled if one is not None}
+
+
+def _list_others(file: WorkflowDocument, job: str, known: WorkflowSet) -> list[str]:
+    """Return the labels of a job that are not of Linux, the only system with containers."""
+    labels = (one for label in items_of(file.jobs[job].get("runs-on")) for one in _values(file, job, str(label), known))
+    return sorted({one for one in labels if one.startswith(("macos-", "windows-"))})
 
 
 def _check_label(job: str, label: str, where: str, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -96,32 +110,32 @@ def _check_label(job: str, label: str, where: str, known: WorkflowSet) -> Iterat
     elif correction := labels.correct(label):
         what = f"{job} runs on {one_line(label)}, a label that none of GitHub's runners has"
         why = "unless a runner of yours has it, the job waits for a day, then fails"
-        yield DoctorFinding("runner-unknown", Weight.ERROR, where, what, why, correction)
+        is_named = any(name.startswith(f"{one}-") for one in labels.current)  # as owners name their larger runners
+        weight = Weight.WARNING if is_named else Weight.ERROR
+        yield DoctorFinding("runner-unknown", weight, where, what, why, correction)
 
 
-def check_containers(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+def check_containers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
     """Yield the images of jobs that cannot run where the job does, or in which no action starts."""
     for job, value in file.jobs.items():
         container = value.get("container")
         image = str(table_of(container).get("image") or "") if isinstance(container, dict) else str(container or "")
         keys = ("jobs", job, "container")
-        if not image or is_computed(image):
+        if not image:
             continue
-        rows = rows_of(value, Open()) or [{}]
-        labels = {fill(str(label), Open(matrix=row)) for row in rows for label in items_of(value.get("runs-on"))}
-        others = sorted(label for label in labels if label and label.startswith(("macos-", "windows-")))
+        others = [] if is_computed(image) else _list_others(file, job, known)  # a row for them may have no image
         if others:
             what, why = f"{job} runs in a container on {others[0]}", "only Linux runners have containers: the job fails"
-            yield DoctorFinding(
-                "container", Weight.ERROR, file.where(keys), what, why, "`runs-on: ubuntu-24.04`, or no container"
-            )
-        yield from _check_image(job, one_line(image), file.where(keys))
+            how = "`runs-on: ubuntu-24.04`, or no container"
+            yield DoctorFinding("container", Weight.ERROR, file.where(keys), what, why, how)
         scripted = [step.action for step in file.steps_of(job) if step.action.startswith("actions/")]
-        if OLD_IMAGE.search(image) and scripted:
-            what = f"{job} uses {scripted[0]} in {one_line(image)}"
-            why = "its C library is too old for the Node that runs actions: the step fails"
-            how = "an image of manylinux_2_28 or later, or `docker run` in a step"
-            yield DoctorFinding("image", Weight.ERROR, file.where(keys), what, why, how)
+        for one in map(one_line, sorted(_values(file, job, image, known))):
+            yield from _check_image(job, one, file.where(keys))
+            if OLD_IMAGE.search(one) and scripted and "/__e/" not in str(container):  # where a Node for it may be put
+                what = f"{job} uses {scripted[0]} in {one}"
+                why = "its C library is too old for the Node that runs actions: the step fails"
+                how = "an image of manylinux_2_28 or later, or `docker run` in a step"
+                yield DoctorFinding("image", Weight.ERROR, file.where(keys), what, why, how)
 
 
 def _check_image(job: str, image: str, where: str) -> Iterator[DoctorFinding]:
@@ -136,6 +150,16 @@ def _check_image(job: str, image: str, where: str) -> Iterator[DoctorFinding]:
         what = f"{job} runs in {image}, which PyPA has not built since {table['gone'][names[found[1]]]}"
         why = "it has no newer Python and no fixes"
         yield DoctorFinding("image", Weight.WARNING, where, what, why, "an image of manylinux_2_28 or later")
+
+
+def check_systems(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the actions that run in a container, which only Linux has, in jobs for another system."""
+    for step in file.steps if not file.is_action else ():
+        if step.action.lower() == TRUSTED_PUBLISHER or step.uses.startswith("docker://"):
+            for label in _list_others(file, step.job, known):
+                what, why = f"{step.action} runs in a container, and {step.job} on {one_line(label)}", "the step fails"
+                how = "a job of its own with `runs-on: ubuntu-24.04`"
+                yield DoctorFinding("container", Weight.ERROR, file.where((*step.keys, "uses")), what, why, how)
 
 
 def check_shells(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -158,4 +182,4 @@ def check_matrices(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFin
             yield DoctorFinding("matrix-size", Weight.ERROR, where, what, why, "several jobs, or rows that do more")
 
 
-RUNNER_RULES = (check_labels, check_containers, check_shells, check_matrices)
+RUNNER_RULES = (check_labels, check_containers, check_systems, check_shells, check_matrices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from ci_tools.doctor.checkout import read_checkout
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules import diagnose_checkout
 from ci_tools.doctor.rules.calls import is_of_type
-from tests.builders.flawed_callers import CALLERS, FLAWS, TODAY, files_of, places_of
+from tests.builders.flawed_callers import CALLERS, FLAWS, TODAY, UNUSUAL, files_of, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,3 +72,10 @@ def test_the_flaws_are_more_than_thirty_kinds() -> None:
 )
 def test_what_fits_an_input(kind: str, value: object, fits: bool) -> None:  # noqa: FBT001 - a table's column
     assert is_of_type(value, {"type": kind}) is fits
+
+
+@pytest.mark.parametrize("caller", [pytest.param(row, id=row["name"]) for row in UNUSUAL])
+def test_a_shape_that_only_the_runs_show(caller: dict[str, Any], tmp_path: Path) -> None:
+    found = [one for one in findings(tmp_path, caller["files"]) if one.rule not in {"moving", "overwrite", "publisher"}]
+    assert {one.rule for one in found} == {caller["rule"]} - {""}, found
+    assert {":".join(one.where.split(":")[:2]) for one in found} == places_of(caller["files"])
