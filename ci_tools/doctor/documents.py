@@ -25,6 +25,7 @@ OWN_TOKEN = "GITHUB_TOKEN"  # noqa: S105 - the name of a secret that every run h
 CONTEXT = re.compile(  # not the end of a longer name: not `inputs` within `github.event.inputs`
     r"(?<![\w.-])(inputs|secrets|needs|steps|jobs|matrix)\b((?:\s*\.\s*[\w*-]+|\[\s*'[^']*'\s*\])*)", re.IGNORECASE
 )
+NAMED = re.compile(r"(?<![\w.*'\])-])([A-Za-z]+)\s*[.\[]")
 PART = re.compile(r"\.\s*([\w*-]+)|\[\s*'([^']*)'\s*\]")
 LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")  # a text, but not the key of an index such as ['name']
 MAX_CHARACTERS = 2_000_000  # with aliases expanded: a small file can become a huge one by them
@@ -247,6 +248,12 @@ def whole_expression(text: str) -> str | None:
     """Return the expression that a text is as a whole, without `${{ }}`; None for any other text."""
     parts = split_expressions(text.strip())
     return parts[1] if len(parts) == 3 and not parts[0] and not parts[2] else None  # noqa: PLR2004 - one expression
+
+
+def contexts_in(keys: Keys, text: str) -> set[str]:
+    """Return the names that may be those of contexts in the expressions of a text: `a` of `a.b` and `a['b']`."""
+    found = expressions_of(text, is_condition=keys[-1:] == ("if",))
+    return {name.lower() for one in found for name in NAMED.findall(LITERAL.sub("''", one))}
 
 
 def _references(keys: Keys, text: str) -> Iterator[ContextReference]:

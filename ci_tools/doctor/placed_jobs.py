@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ci_tools.doctor.report import Unseen
     from ci_tools.doctor.workflow_set import WorkflowSet
 
+OF_ONE_EVENT = ("comment", "inputs", "issue", "pull_request", "release", "schedule")  # null in any other event
 MAX_ROWS = 256  # https://docs.github.com/en/actions/reference/limits
 SYSTEMS = {"ubuntu": "Linux", "windows": "Windows", "macos": "macOS"}
 RUN = {"sha": "0" * 40, "run_id": "1", "run_number": "1", "run_attempt": "1"}  # the same for all jobs of a run
@@ -54,6 +55,7 @@ class RunStart(NamedTuple):
             "head_ref": UNKNOWN if self.event.startswith("pull_request") else "",
             "workflow": file.value.get("name") or file.path,
             "repository": repository or UNKNOWN,
+            **({"event": Open(dict.fromkeys(OF_ONE_EVENT))} if self.event == "push" else {}),
         }
         inputs = Open() if self.event == DISPATCH else {}
         return Open(github=Open(github), inputs=inputs)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.doctor.documents import CALL, DISPATCH, Table, WorkflowDocument, items_of, one_line, table_of
 from ci_tools.doctor.expressions import UNKNOWN, Open
-from ci_tools.doctor.placed_jobs import RunStart, example_of, starts_of
+from ci_tools.doctor.placed_jobs import OF_ONE_EVENT, RunStart, example_of, starts_of
 from ci_tools.doctor.rules.releases import HEADS, TAGS, lets, lets_push
 from ci_tools.errors import InputError, nearest
 from ci_tools.model.names import Name
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 PULL, TARGET = "pull_request", "pull_request_target"
 ACTIVITIES = frozenset({"opened", "synchronize", "reopened"})  # that start a run where `types:` is left out
-OF_ONE_EVENT = ("comment", "inputs", "issue", "pull_request", "release", "schedule")  # null in any other event
 
 
 class EventKind(Name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.catalog.runner_labels import runner_labels
+from ci_tools.catalog.runner_labels import is_hosted, runner_labels
 from ci_tools.doctor.documents import OWN_TOKEN, SECRET, is_computed, items_of, one_line, table_of
 from ci_tools.doctor.expressions import fill
 from ci_tools.doctor.placed_jobs import SYSTEMS, ForetoldPlan, PlacedJob, list_steps
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ci_tools.doctor.workflow_set import WorkflowSet
 
+# https://docs.github.com/en/actions/reference/runners/github-hosted-runners#single-cpu-runners
+SLIM_MINUTES = 15
 AT_ONCE, AT_ONCE_MACOS = 20, 5  # jobs on GitHub's own runners: https://docs.github.com/en/actions/reference/limits
 OWN = "self-hosted or larger"
 PERHAPS = ", if its step runs"
@@ -120,9 +122,10 @@ def labels_of(job: PlacedJob) -> str:
 
 
 def minutes_of(job: PlacedJob) -> int:
-    """Return the minutes after which GitHub ends a job."""
-    text = job.fill(job.value.get("timeout-minutes", HOSTED_MINUTES)) or ""
-    return int(float(text)) if re.fullmatch(r"\d+(\.\d+)?", text) else HOSTED_MINUTES
+    """Return the minutes after which GitHub ends a job: its own runners have a limit beside the job's."""
+    text, labels = job.fill(job.value.get("timeout-minutes", HOSTED_MINUTES)) or "", labels_of(job)
+    minutes = int(float(text)) if re.fullmatch(r"\d+(\.\d+)?", text) else HOSTED_MINUTES
+    return min(minutes, SLIM_MINUTES if labels == "ubuntu-slim" else HOSTED_MINUTES) if is_hosted(labels) else minutes
 
 
 def _kind_of(job: PlacedJob) -> str:

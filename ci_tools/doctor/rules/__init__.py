@@ -12,34 +12,13 @@ from typing import TYPE_CHECKING
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
 from ci_tools.doctor.rules.calls import CALL_RULES
-from ci_tools.doctor.rules.environments import (
-    check_environments,
-    check_secrets,
-    check_workflow_secrets,
-    report_unseen_secrets,
-)
-from ci_tools.doctor.rules.jobs import (
-    check_attestation,
-    check_folders,
-    check_proposals,
-    check_publisher,
-    check_release_condition,
-    check_same_attestation,
-    check_trigger,
-)
+from ci_tools.doctor.rules.environments import ENVIRONMENT_RULES, check_secrets
+from ci_tools.doctor.rules.jobs import CALLER_RULES, check_proposals, check_publisher
 from ci_tools.doctor.rules.permissions import check_permissions, check_step_permissions
 from ci_tools.doctor.rules.pins import check_pins
 from ci_tools.doctor.rules.references import REFERENCE_RULES
 from ci_tools.doctor.rules.releases import RELEASE_RULES
-from ci_tools.doctor.rules.repository import (
-    check_archival,
-    check_callers,
-    check_default_permissions,
-    check_immutability,
-    check_own_workflows,
-    check_policy,
-    check_states,
-)
+from ci_tools.doctor.rules.repository import SETTING_RULES, check_own_workflows
 from ci_tools.doctor.rules.runners import RUNNER_RULES
 
 if TYPE_CHECKING:
@@ -83,27 +62,6 @@ def diagnose_files(known: WorkflowSet | None) -> Iterator[DoctorFinding]:
 
 
 FILE_RULES = (check_proposals, *REFERENCE_RULES, *CALL_RULES, *ARTIFACT_RULES, *RUNNER_RULES, *RELEASE_RULES)
-RULES = (
-    check_archival,
-    check_callers,
-    check_policy,
-    check_default_permissions,
-    check_states,
-    check_environments,
-    report_unseen_secrets,
-    check_workflow_secrets,
-    check_pins,
-    check_immutability,
-    check_own_workflows,
-)
-JOB_RULES = (
-    check_trigger,
-    check_permissions,
-    check_secrets,
-    check_publisher,
-    check_release_condition,
-    check_folders,
-    check_attestation,
-    check_same_attestation,
-)
+RULES = (*SETTING_RULES, *ENVIRONMENT_RULES, check_pins, check_own_workflows)
+JOB_RULES = (*CALLER_RULES, check_permissions, check_secrets)
 OTHER_JOB_RULES = (check_step_permissions, check_publisher)  # of a workflow that does not call Fatwheel

@@ -114,3 +114,6 @@ def _job_secrets(facts: RepositoryFacts, environment: str) -> set[str] | None:
     if isinstance(facts.secrets, Unseen) or isinstance(of_environment, Unseen):
         return None
     return {name.upper() for name in facts.secrets | of_environment}
+
+
+ENVIRONMENT_RULES = (check_environments, report_unseen_secrets, check_workflow_secrets)

@@ -102,3 +102,13 @@ def check_release_condition(_: RepositoryFacts, __: Workflow, job: WorkflowJob) 
         why = "a commit without the tag of its version is refused by publish.yml, and the run fails"
         how = "if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}"
         yield DoctorFinding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{how}`")
+
+
+CALLER_RULES = (
+    check_trigger,
+    check_publisher,
+    check_release_condition,
+    check_folders,
+    check_attestation,
+    check_same_attestation,
+)

@@ -6,16 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.catalog import tables
-from ci_tools.doctor.documents import (
-    CALL,
-    LITERAL,
-    WorkflowDocument,
-    expressions_of,
-    items_of,
-    one_line,
-    strings,
-    table_of,
-)
+from ci_tools.doctor.documents import CALL, WorkflowDocument, contexts_in, items_of, one_line, strings, table_of
 from ci_tools.doctor.expressions import Open, Unknown
 from ci_tools.doctor.placed_jobs import rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
@@ -28,7 +19,6 @@ if TYPE_CHECKING:
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 EMPTY = "GitHub takes it for an empty text, and says nothing"
-NAMED = re.compile(r"(?<![\w.*'\])-])([A-Za-z]+)\s*[.\[]")  # the context of a name, not a part of one
 CONTEXTS = tables.read("contexts")
 ACTIONS: dict[str, dict[str, Any]] = tables.read("actions")
 
@@ -93,9 +83,7 @@ def check_contexts(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFin
     for keys, value in (*places, *(((key,), value) for key, value in file.value.items())):
         known = CONTEXTS["job" if keys[1:] else "workflow"].get(keys[-1])
         for at, text in strings(value, keys) if known else ():
-            parts = expressions_of(text, is_condition=at[-1] == "if")
-            used = {name.lower() for part in parts for name in NAMED.findall(LITERAL.sub("''", part))}
-            for name in sorted(used & set(CONTEXTS["all"]) - set(known)):
+            for name in sorted(contexts_in(at, text) & set(CONTEXTS["all"]) - set(known)):
                 what, how = f"`{keys[-1]}:` uses {name}, which it cannot see", f"of these: {', '.join(known)}"
                 why = "GitHub refuses the file"
                 yield DoctorFinding("context", Weight.ERROR, file.where(at), what, why, how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -212,24 +213,42 @@ def _targets(file: WorkflowDocument, own: list[tuple[RunStart, list[Publication]
     return named | ({PYPI} if "pypi" in addresses else set())
 
 
+def check_skips(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield what no tag publishes, only because GitHub skips a job with one before it, however far before."""
+    runs = [place_jobs(known, file, start) for start in starts_of(file) if start.is_tag]
+    for job in file.jobs:
+        own = [one for run in runs for one in run if one.job == job and one.file is file]
+        holds = [one for one in own if evaluate_condition(condition_of(one.value), one.contexts) is not False]
+        before = [of.job for run in runs for of in run if of.runs is False and of.job in file.all_needs(job)]
+        if (
+            holds
+            and before
+            and all(one.runs is False for one in own)
+            and any(list_publications(known, [replace(holds[0], runs=None)]))
+        ):
+            what = f"{job} is skipped for every tag, as {before[0]} before it is"
+            why = (
+                "GitHub skips a job with one before it, however far before, unless its condition has a status function"
+            )
+            how = "in that job: `if: ${{ !cancelled() && … }}`"
+            yield DoctorFinding("skipped", Weight.ERROR, file.where(("jobs", job)), what, why, how)
+
+
 def check_own_releases(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
     """Yield what is published `on: release` where the release is made with the job's token: that starts no workflow.
 
     https://docs.github.com/en/actions/how-tos/write-workflows/choose-when-workflows-run/trigger-a-workflow
     """
     found = (one for start, several in _by_tag(file, known) if start.event == "release" for one in several)
-    runs = (place_jobs(known, other, start) for other in known.started for start in _others(other))
+    runs = (place_jobs(known, other, start) for other in known.started for start in starts_of(other))
     made = (one for run in runs for one in list_publications(known, run) if one.what == GITHUB)
+    made = (one for one in made if one.placed.contexts["github"]["event_name"] != "release")  # there it adds files
     is_own = any(_is_by_own_token(step) for one in made for step in one.placed.file.steps if step.keys == one.keys)
     for one in found if is_own else ():
         what = f"{one.placed.name} waits for a release that a workflow makes with the token of its job"
         why = "what that token does starts no run: nothing is published, and nothing says so"
         how = "publish in the run that makes the release"
         yield DoctorFinding("own-token", Weight.WARNING, one.where, what, why, how)
-
-
-def _others(file: WorkflowDocument) -> list[RunStart]:
-    return [start for start in starts_of(file) if start.event != "release"]  # there it adds files to one
 
 
 def _is_by_own_token(step: WorkflowStep) -> bool:
@@ -424,6 +443,7 @@ RELEASE_RULES = (
     check_guards,
     check_cancelling,
     check_publishers,
+    check_skips,
     check_own_releases,
     check_runs_apart,
     check_environment_names,

@@ -173,3 +173,13 @@ def _list_uses(facts: RepositoryFacts) -> Iterator[Used]:
         called = facts.called.get(job.call[:3]) if job.call else None
         if called and not isinstance(called, Unseen):
             yield from (used._replace(where=job.where) for inner in called.jobs for used in inner.uses)
+
+
+SETTING_RULES = (
+    check_archival,
+    check_callers,
+    check_policy,
+    check_default_permissions,
+    check_states,
+    check_immutability,
+)

@@ -220,6 +220,20 @@ def test_a_run_costs_jobs_minutes_and_waves_by_the_kind_of_runner() -> None:
     assert ([tuple(cost) for cost in costs_of(run.jobs)], waves_of(run.jobs)) == (costs, 4)
 
 
+@pytest.mark.parametrize(
+    ("job", "minutes"),
+    [
+        pytest.param("runs-on: ubuntu-slim", 15, id="one-core"),
+        pytest.param("runs-on: ubuntu-slim, timeout-minutes: 5", 5, id="less"),
+        pytest.param("runs-on: macos-15, timeout-minutes: 900", 360, id="more-than-github-s-own-have"),
+        pytest.param("runs-on: [self-hosted, gpu], timeout-minutes: 900", 900, id="an-owner-s-runner"),
+    ],
+)
+def test_a_runner_has_a_limit_of_minutes_too(job: str, minutes: int) -> None:
+    ((_, (run,)),) = rehearsed(f"  a: {{ {job}, steps: [] }}", "push", "push").events
+    assert [cost.minutes for cost in costs_of(run.jobs)] == [minutes]
+
+
 WRONG = {
     "tog": 'there is no event "tog", did you mean "tag"?',
     "cron:x": "cron takes no ref",
