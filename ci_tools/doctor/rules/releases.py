@@ -137,7 +137,8 @@ def check_cancelling(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         jobs = place_jobs(known, file, start)
         for one in list_publications(known, jobs):
             for keys, said in _groups(one.placed):
-                again = _again(start, keep=one.what == FATWHEEL)
+                is_next = start.is_tag or one.what != FATWHEEL  # which publishes from one branch again and again
+                again = start._replace(ref=f"{start.ref}9") if is_next else start
                 group = _group(said, file, start, known)
                 if _cancels(said, file, start, known) and group == _group(said, file, again, known) is not None:
                     what = f"a newer run cancels {one.placed.name}, which publishes to {one.what}"
@@ -154,11 +155,6 @@ def _groups(placed: PlacedJob) -> Iterator[tuple[Keys, dict[str, object]]]:
     ):
         if isinstance(said, dict):
             yield keys, said
-
-
-def _again(start: RunStart, *, keep: bool) -> RunStart:
-    """Return the start of another release: of the next tag, or of the same branch where Fatwheel publishes from it."""
-    return start._replace(ref=f"{start.ref}9") if start.is_tag or not keep else start
 
 
 def _cancels(said: dict[str, object], file: WorkflowDocument, start: RunStart, known: WorkflowSet) -> bool:
@@ -283,14 +279,14 @@ def check_environment_names(file: WorkflowDocument, known: WorkflowSet) -> Itera
 
 def _environments(file: WorkflowDocument) -> Iterator[tuple[Keys, str]]:
     for job, value in file.jobs.items():
-        for keys, said in ((("environment",), value.get("environment")), (("with", "environment"), _given(value))):
+        given = table_of(value.get("with")) if "uses" in value else {}
+        for keys, said in (
+            (("environment",), value.get("environment")),
+            (("with", "environment"), given.get("environment")),
+        ):
             name = said.get("name") if isinstance(said, dict) else said
             if isinstance(name, str) and name and not is_computed(name):
                 yield ("jobs", job, *keys), name
-
-
-def _given(value: Table) -> object:
-    return table_of(value.get("with")).get("environment") if "uses" in value else None
 
 
 def _is_one_letter_off(left: str, right: str) -> bool:
@@ -338,17 +334,14 @@ def check_configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doctor
             why = "the run fails in its first job"
             candidates = [name for name in known.names if name.endswith((".yml", ".yaml", ".toml"))]
             yield DoctorFinding("config", Weight.ERROR, file.where(keys), what, why, nearest(config, candidates))
-        elif outline and start.event == "push" and start.is_tag and not _is_started(file, outline):
+        elif outline and start.event == "push" and start.is_tag:
+            if any(_takes(file, f"refs/tags/{_example(outline, version)}") for version in VERSIONS):
+                continue
             example = _example(outline, VERSIONS[0])
             what = f"no tag of {config or CONFIG_FILE}, such as {example}, starts {file.path}"
             why = "a release's tag starts nothing, and the tags that do start it are refused"
             how = f'in `tags:`: "{_example(outline, "*")}"'
             yield DoctorFinding("tags", Weight.ERROR, file.where(("on", "push", "tags")), what, why, how)
-
-
-def _is_started(file: WorkflowDocument, outline: ConfigOutline) -> bool:
-    """Whether a workflow's tags let a tag of a config start it."""
-    return any(_takes(file, f"refs/tags/{_example(outline, version)}") for version in VERSIONS)
 
 
 def _example(outline: ConfigOutline, version: str) -> str:
