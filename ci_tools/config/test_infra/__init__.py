@@ -5,12 +5,14 @@ Every input and secret gets a row with a reason: carried over, not needed, or le
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.config.commands import script_of
 from ci_tools.config.test_infra.callers import (
     SERVED,
@@ -101,6 +103,19 @@ class _Carrier:
 
     def wish(self, key: str, value: str, where: str) -> SettingWish:
         return SettingWish(key, value, where, self.platforms)
+
+    def runner(self, name: str, given: Given) -> Iterator[ReportLine | SettingWish]:
+        """Carry over the label of a runner, but not one that no plan takes: it is gone, or misspelt."""
+        labels, today = runner_labels(), dt.datetime.now(dt.timezone.utc).date()
+        if gone := labels.find_gone(given.value, today):
+            why = (
+                f"GitHub switched it off on {gone['day']}, and each platform has a runner: {gone['instead']} is another"
+            )
+            yield self.row(name, given, InputFate.NEEDS_YOU, why)
+        elif correction := labels.correct(given.value):
+            yield self.row(name, given, InputFate.NEEDS_YOU, f"none of GitHub's runners has the label, {correction}")
+        else:
+            yield from self.carry(name, given, "runner")
 
     # -- platforms
 
@@ -315,8 +330,8 @@ CARRIERS: Mapping[str, Callable[[_Carrier, str, Given], Iterator[ReportLine | Se
     "pre-script": _Carrier.script,
     "python-versions": _Carrier.pythons,
     "ref": lambda self, name, given: self.carry(name, given, "ref"),
-    "runner": lambda self, name, given: self.carry(name, given, "runner"),
-    "runner-type": lambda self, name, given: self.carry(name, given, "runner"),
+    "runner": _Carrier.runner,
+    "runner-type": _Carrier.runner,
     "smoke-test-script": _Carrier.smoke_test,
     "timeout": _Carrier.timeout,
     "upload-to-pypi": _Carrier.to_pypi,

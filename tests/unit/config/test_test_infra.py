@@ -137,6 +137,8 @@ def test_every_input_that_is_carried_has_a_carrier() -> None:
         pytest.param("timeout: 90", CPU, "timeout", "carried", "timeout-minutes: 90", id="timeout"),
         pytest.param("timeout: long", CPU, "timeout", "needs you", "package: tally", id="no-minutes"),
         pytest.param("runner: big", CPU, "runner", "carried", "runner: big", id="runner"),
+        pytest.param("runner: ubuntu-20.04", CPU, "runner", "needs you", "ubuntu-24.04 is another", id="a-runner-gone"),
+        pytest.param("runner: ubuntu-24.4", CPU, "runner", "needs you", "did you mean", id="a-runner-misspelt"),
         pytest.param("build-target: lite", CPU, "build-target", "carried", 'BUILD_TARGET: "lite"', id="target"),
         pytest.param("build-command: A=1 B='x y' python -m build --wheel -vvv --no-isolation", CPU, "build-command",
                      "carried", 'A: "1"', id="variables-of-a-command"),

@@ -355,7 +355,7 @@ def test_the_table_of_the_docs_is_what_is_printed() -> None:
         pytest.param(2, 1200, 64, "about 10 minutes on 2 cores", id="no-more-cores-than-files"),
     ],
 )
-def test_it_is_saidtell_time_compiling_takes(sources: int, seconds: int, cores: int, expected: str) -> None:
+def test_it_is_said_how_long_compiling_takes(sources: int, seconds: int, cores: int, expected: str) -> None:
     said = backend.tell_time({"sources": sources, "seconds": seconds}, cores)
     assert said.startswith(f"compiling takes {expected}")
 
