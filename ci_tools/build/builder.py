@@ -19,13 +19,10 @@ import build
 
 from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
-from ci_tools.build import repair
+from ci_tools.build import cross, repair
 from ci_tools.build.bench.copies import Copies
-from ci_tools.build.bench.failures import add_cause, build_error
-from ci_tools.build.bench.shell import Bench, Shell, run_after
-from ci_tools.build.build_torch import provide_headers
-from ci_tools.build.cross import arm
-from ci_tools.build.cross.backends import write_settings
+from ci_tools.build.bench.shell import Bench, Shell, add_cause, build_error, run_after, search_path
+from ci_tools.build.cross import write_settings
 from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.folders import (
     base_folder,
@@ -38,9 +35,9 @@ from ci_tools.build.folders import (
     refuse_stranger,
     sweep,
 )
-from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job, needs_of_sdist
+from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job, needs_of_sdist, provide_headers
 from ci_tools.build.sdist import write_with_date
-from ci_tools.build.sdk.stand_ins import put_toolkit
+from ci_tools.build.sdk.lending import put_toolkit
 from ci_tools.build.shards.handover import LayeredStore
 from ci_tools.build.times.watch import watch_units
 from ci_tools.build.toolchain import TORCH_INCLUDE
@@ -53,7 +50,6 @@ from ci_tools.formats.relabel import Label, relabel
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine import runner
 from ci_tools.machine.python import create
-from ci_tools.machine.search_path import search_path
 from ci_tools.machine.storage import hold_lock, naming, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.files import EPOCH
@@ -66,7 +62,7 @@ from ci_tools.source.project_file import ProjectFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ci_tools.build.bench.installations import Installations
+    from ci_tools.build.bench.copies import Installations
     from ci_tools.build.requirements import Needs
     from ci_tools.build.shards.handover import Handed
     from ci_tools.build.shards.listing import ListedBuild
@@ -342,7 +338,7 @@ class Workshop:
         # Without a repository of its own, the copy is in none: not in one that this folder may be in.
         variables = {"GIT_CEILING_DIRECTORIES": str(bench.scratch), **variables, **own_temporary(bench.scratch / "tmp")}
         isolated = create(toolchain.python, bench.scratch / "env", bench.log, self.outside.environ, variables)
-        told = arm.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
+        told = cross.prepare_environment(isolated, bench.scratch) if toolchain.is_cross else {}
         settings = write_settings(bench.plan.project.backend, isolated, bench.scratch, is_cross=toolchain.is_cross)
         shell = Shell(isolated, bench, bench.deadline, told)
         try:
@@ -351,7 +347,7 @@ class Workshop:
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
                 needs.install(project.build_system_requires, isolated, self._place(bench))
                 if toolchain.is_cross:
-                    arm.replace_stubs(isolated)
+                    cross.replace_stubs(isolated)
                 if toolchain.fetch_headers:
                     provide_headers(toolchain.fetch_headers, isolated, bench.torch_headers, bench.copies)
                 if what == "wheel":  # an sdist contains the unchanged source

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.build.bench.resolved import read_resolved
-from ci_tools.build.build_torch import installed_version
+from ci_tools.build.requirements import installed_version
 from ci_tools.build.toolchain import TORCH_INCLUDE, libc
 from ci_tools.machine.process import ISOLATED, output
 from ci_tools.model.files import BuiltWith

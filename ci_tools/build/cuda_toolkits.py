@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.build.cross.arm import ARM_LIBRARIES, is_cross
+from ci_tools.build.cross import ARM_LIBRARIES, is_cross
 from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_arm_runtime, fetch_libraries, install_wheels
 from ci_tools.build.sdk.cuda_windows import WHEEL_TAG, WINDOWS, list_homes, refuse_incomplete
 from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ci_tools.addresses import redact
 from ci_tools.build import folders, headers, room, toolchain
-from ci_tools.build.bench.installations import open_installations
+from ci_tools.build.bench.copies import open_installations
 from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
 from ci_tools.build.containers.builds import open_container
-from ci_tools.build.containers.choice import choose
-from ci_tools.build.cross.arm import is_cross
-from ci_tools.build.cross.backends import read_backend
+from ci_tools.build.containers.engines import choose
+from ci_tools.build.cross import is_cross, read_backend
 from ci_tools.build.requirements import refuse_other_torch
 from ci_tools.build.sdist import add_sources, list_lacking, refuse_lacking
 from ci_tools.build.shards.handover import SHARDS, read_handovers
@@ -38,7 +37,7 @@ from ci_tools.source.includes import Includes, SourceLine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.build.bench.installations import Installations
+    from ci_tools.build.bench.copies import Installations
     from ci_tools.build.builder import Built
     from ci_tools.build.containers.builds import Container
     from ci_tools.machine.context import Outside

@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.build.cross import arm
-from ci_tools.build.cross.backends import UNKNOWN, Backend, explain_own_machine
+from ci_tools.build import cross
+from ci_tools.build.cross import UNKNOWN, Backend, explain_own_machine
 from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
 from ci_tools.build.sdk.cuda_windows import WINDOWS
-from ci_tools.build.sdk.installed import InstalledCompilers
-from ci_tools.build.sdk.msvc import choose_msvc, explain_missing, msvc_variables, read_bounds
-from ci_tools.build.sdk.offers import WheelOffer
-from ci_tools.build.sdk.parts import open_parts
+from ci_tools.build.sdk.installed import InstalledCompilers, choose_msvc, explain_missing, msvc_variables, read_bounds
+from ci_tools.build.sdk.offers import WheelOffer, open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.symbols import records
@@ -37,7 +35,7 @@ from ci_tools.model.versions import Minor, parse_specifiers
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ci_tools.build.sdk.msvc import Msvc
+    from ci_tools.build.sdk.installed import Msvc
     from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside, Step
     from ci_tools.model.plan import Job, Plan
@@ -94,14 +92,14 @@ class Toolchains:
         here = self.outside.host
         if why := self._explain_backend(job, facts.host):
             return why
-        if facts.host != here and (why := arm.explain_refusal(job, facts.host, here, self.environ)):
+        if facts.host != here and (why := cross.explain_refusal(job, facts.host, here, self.environ)):
             return why
         return explain_other_libc(job.wheel_platform, libc()) or self._no_compiler(job, facts)
 
     def _explain_backend(self, job: Job, wanted: str) -> str:
         """Return why the project's backend cannot compile a job for the host `wanted` here, or "" if it can."""
         here = self.outside.host
-        if wanted == here or arm.explain_other_host(job, wanted, here):
+        if wanted == here or cross.explain_other_host(job, wanted, here):
             return ""
         why = explain_own_machine(self.backend)
         own = f"{job.platform} wheels of this project are built on {wanted}, such as the platform's default runner"
@@ -137,7 +135,7 @@ class Toolchains:
         if job.kind is JobKind.PURE:
             return Toolchain(identity="none", python=python)
         if is_cross := self._is_cross(job):
-            self.reporter.say(f"{job.name} is compiled for {job.platform} by {arm.compiler_of(self.environ)}")
+            self.reporter.say(f"{job.name} is compiled for {job.platform} by {cross.compiler_of(self.environ)}")
         compiler, *identity = self._compiler(job, includes)
         msvc = self._choose_msvc(job, compiler)
         fetch_headers = self._headers_of(self.catalog.torch[job.torch]) if job.torch else None
@@ -162,7 +160,7 @@ class Toolchains:
         return "" if job.kind is JobKind.PURE else libc_doubt(job.wheel_platform, libc())
 
     def _is_cross(self, job: Job) -> bool:
-        return arm.is_cross(job, self.catalog, self.outside.host)
+        return cross.is_cross(job, self.catalog, self.outside.host)
 
     # -- Windows
 
@@ -202,7 +200,7 @@ class Toolchains:
         if self.outside.host == WINDOWS:
             return ""
         if self._is_cross(job):
-            return arm.compiler_of(self.environ)
+            return cross.compiler_of(self.environ)
         # the second by itself may be just the major version (GCC, Developer Options)
         return f"c++-{output(['c++', '-dumpfullversion', '-dumpversion'])}"
 

@@ -50,7 +50,7 @@ OTHERS: Mapping[str, Variable] = {
         ("TORCH_INCLUDE", OURS, "the folder of torch's headers, for a build", "build.toolchain"),
         ("UNITS", "address, off", "a place to share compile units by; off: all is compiled", "build.units.launchers"),
         ("UNITS_TRACE", OURS, "the file that tells what a compiler looks for", "build.units.desk"),
-        ("VERBOSE", "1", "`--verbose`", "cli.verbose"),
+        ("VERBOSE", "1", "`--verbose`", "cli.failures"),
         ("WHEEL", OURS, "the wheel that was built, for `build.after`", "build.bench.shell"),
         ("WORD", OURS, "the secret word of an observation", "observe.setup_py.run"),
     )

@@ -10,20 +10,28 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.doctor.checkout import read_checkout
 from ci_tools.doctor.configs import read_configs
 from ci_tools.doctor.documents import one_line
-from ci_tools.doctor.files import MAX_REPOSITORIES, list_called, list_unread, list_uses, make_fetch, read_texts
-from ci_tools.doctor.on_github.api import Api, read_or_unseen
-from ci_tools.doctor.on_github.settings import (
+from ci_tools.doctor.files import (
+    MAX_REPOSITORIES,
+    list_called,
+    list_unread,
+    list_uses,
+    make_fetch,
+    read_checkout,
+    read_texts,
+)
+from ci_tools.doctor.on_github import (
     ACTIONS,
     ADMINISTRATION,
     SECRETS,
+    Api,
     Fixed,
     apply_fix,
     read_default,
     read_environments,
     read_immutability,
+    read_or_unseen,
     read_policy,
     read_secrets,
     read_states,

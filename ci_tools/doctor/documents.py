@@ -1,4 +1,4 @@
-"""A workflow or action file as plain values with their places: declarations, jobs, steps and expressions.
+"""A workflow or action file as plain values with their places: declarations, jobs, permissions, steps and expressions.
 
 The files are untrusted: a value of the wrong type counts as left out, since GitHub refuses the file at once.
 """
@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from ci_tools.catalog.targets import kind_of
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import yaml_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 Keys: TypeAlias = "tuple[str | int, ...]"
 Table: TypeAlias = "Mapping[str, Any]"
@@ -30,6 +31,12 @@ PART = re.compile(r"\.\s*([\w*-]+)|\[\s*'([^']*)'\s*\]")
 LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")  # a text, but not the key of an index such as ['name']
 MAX_CHARACTERS = 2_000_000  # with aliases expanded: a small file can become a huge one by them
 MAX_VALUES = 200_000  # generated workflows have 5,000 lines
+EVERY = "*"  # stands for all permissions that are not named, as in `read-all` and `write-all`
+ATTEST_PUBLIC, ATTEST_NEVER = "public", "never"  # of the input `attest`
+ACCESSES = ("none", "read", "write")
+
+
+Grants = dict[str, str]
 
 
 def one_line(text: str, most: int = 200) -> str:
@@ -261,3 +268,54 @@ def _references(keys: Keys, text: str) -> Iterator[ContextReference]:
         for context, path in CONTEXT.findall(LITERAL.sub("''", expression)):
             names = tuple(plain or quoted for plain, quoted in PART.findall(path))
             yield ContextReference(keys, context.lower(), names)
+
+
+def read_grants(value: Table) -> Grants | None:
+    """Return `permissions:` of a workflow or a job as written, None without it; what it does not name is not granted.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#permissions
+    """
+    if "permissions" not in value:
+        return None
+    written = value["permissions"]
+    if isinstance(written, str) and written in {"read-all", "write-all"}:
+        return {EVERY: written.partition("-")[0]}
+    named = table_of(written).items()
+    return {scope: wanted for scope, wanted in named if NAME.fullmatch(scope) and wanted in ACCESSES}
+
+
+def granted_to(file: WorkflowDocument, job: str) -> Grants | None:
+    """Return a job's permissions: its own or the workflow's; None if neither sets any."""
+    own = read_grants(file.jobs[job])
+    return read_grants(file.value) if own is None else own
+
+
+def access(grants: Mapping[str, str], scope: str) -> str:
+    """Return the access to a scope: none, read or write."""
+    return grants.get(scope, grants.get(EVERY, ACCESSES[0]))
+
+
+def unite_grants(several: Iterable[Mapping[str, str]]) -> Grants:
+    """Return the union of several grants: for each scope, the highest access."""
+    union: Grants = {}
+    for grants in several:
+        for scope, wanted in grants.items():
+            union[scope] = max(wanted, union.get(scope, ACCESSES[0]), key=ACCESSES.index)
+    return {scope: wanted for scope, wanted in sorted(union.items()) if wanted != ACCESSES[0]}
+
+
+def lacking(grants: Mapping[str, str], needed: Mapping[str, str]) -> Grants:
+    """Return the part of `needed` that `grants` does not cover."""
+    few = ACCESSES.index
+    return {scope: wanted for scope, wanted in needed.items() if few(access(grants, scope)) < few(wanted)}
+
+
+def needed_to_publish(given: Mapping[str, str], targets: Collection[str]) -> Grants:
+    """Return the permissions that publish.yml needs from its caller, for this `with:` and these targets."""
+    reasons = {
+        ("attestations", "read"): given.get("attest") != ATTEST_NEVER,  # to verify the attestations of the files
+        ("actions", "read"): bool(given.get("run-id")),  # to take the artifacts of another run
+        ("id-token", "write"): bool(given.get("aws-role")),  # to assume the role
+    }
+    own = {right for kind in filter(None, map(kind_of, targets)) for right in kind.rights}
+    return {scope: wanted for (scope, wanted), applies in reasons.items() if applies} | dict(sorted(own))

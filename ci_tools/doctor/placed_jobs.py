@@ -22,8 +22,7 @@ from ci_tools.doctor.expressions.values import to_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ci_tools.doctor.documents import Table, WorkflowStep
-    from ci_tools.doctor.grants import Grants
+    from ci_tools.doctor.documents import Grants, Table, WorkflowStep
     from ci_tools.doctor.report import Unseen
     from ci_tools.doctor.workflow_set import WorkflowSet
 

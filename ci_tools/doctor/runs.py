@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.files import read_workflows
-from ci_tools.doctor.on_github.api import Api
+from ci_tools.doctor.on_github import Api
 from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.formats import json_file
 from ci_tools.github.client import ANONYMOUS, LOGIN, Hub, found_or_none, printable

@@ -10,9 +10,20 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ci_tools.doctor.documents import CALL, WorkflowDocument, WorkflowStep, condition_of, one_line, table_of
+from ci_tools.doctor.documents import (
+    ACCESSES,
+    CALL,
+    EVERY,
+    Grants,
+    WorkflowDocument,
+    WorkflowStep,
+    access,
+    condition_of,
+    granted_to,
+    one_line,
+    table_of,
+)
 from ci_tools.doctor.expressions import UNKNOWN, Open, evaluate_condition, join
-from ci_tools.doctor.grants import ACCESSES, EVERY, Grants, access, granted_to
 from ci_tools.doctor.placed_jobs import MAX_ROWS, ForetoldPlan, PlacedJob, given_inputs, rows_of, see_row, value_of
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflow_set import DEEPEST, WorkflowSet

@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.documents import (
+    ATTEST_PUBLIC,
     CALL,
     NAME,
     OWN_TOKEN,
     SECRET,
+    Grants,
     condition_of,
     one_line,
+    read_grants,
     scalar_of,
     strings,
     table_of,
+    unite_grants,
 )
-from ci_tools.doctor.grants import ATTEST_PUBLIC, Grants, read_grants, unite_grants
 from ci_tools.model.names import CONFIG_FILE
 
 if TYPE_CHECKING:

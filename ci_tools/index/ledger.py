@@ -12,13 +12,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from ci_tools.errors import MachineError
-from ci_tools.index.directory import Directory, parse_directory
 from ci_tools.index.manifest import (
+    Directory,
     Manifest,
     dump_offers,
     dump_staged_keys,
     generation_of,
     is_project,
+    parse_directory,
     parse_manifest,
     parse_offers,
     parse_staged_keys,

@@ -19,15 +19,13 @@ from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import count
 from ci_tools.index import pages as index
 from ci_tools.index import variants
-from ci_tools.index.directory import Root, activate_folders, announce_folders, covers, folders_of, slash
 from ci_tools.index.finder import data_path, front_page, project_data, read_newest, shelf_of
-from ci_tools.index.foreign.entries import join, removed_files, store_metadata, unknown_files
-from ci_tools.index.foreign.files import METADATA_SUFFIX, complete, resolve
-from ci_tools.index.foreign.listings import merge_listings
+from ci_tools.index.foreign.files import METADATA_SUFFIX, complete, merge_listings, resolve
+from ci_tools.index.foreign.guests import join, removed_files, store_metadata, unknown_files
 from ci_tools.index.foreign.pages import add_projects, read_links
 from ci_tools.index.foreign.strangers import Stranger, lists_more, stranger_in
 from ci_tools.index.ledger import contention_error
-from ci_tools.index.manifest import GENERIC
+from ci_tools.index.manifest import GENERIC, Root, activate_folders, announce_folders, covers, folders_of, slash
 from ci_tools.index.objects.store import Entry, content_of_bytes
 from ci_tools.index.pages import VARIANTS, Link
 from ci_tools.machine.http.policy import CONTENTION
@@ -37,12 +35,10 @@ if TYPE_CHECKING:
 
     from packaging.utils import NormalizedName
 
-    from ci_tools.index.directory import Directory
-    from ci_tools.index.foreign.files import Completed
-    from ci_tools.index.foreign.listings import ForeignLinks
+    from ci_tools.index.foreign.files import Completed, ForeignLinks
     from ci_tools.index.foreign.pages import Listed
     from ci_tools.index.ledger import Ledger
-    from ci_tools.index.manifest import Manifest
+    from ci_tools.index.manifest import Directory, Manifest
     from ci_tools.index.objects.store import Content, Found, Store
     from ci_tools.index.pages import IndexedFile
 

@@ -130,7 +130,8 @@ def _select_variants(items: Iterable[Item], catalog: Catalog) -> Iterator[tuple[
 
 def _write_variant(item: Item, variant: Variant, folder: Path, say: Callable[[str], None]) -> Item:
     document = dumps([variant])
-    name = _variant_name(item.name, variant.label)
+    project, version, *tags = item.name.removesuffix(".whl").split("-")
+    name = "-".join([project, version.partition("+")[0], *tags, variant.label]) + ".whl"
 
     def fill(empty: Path) -> None:
         refuse_change(item.path, item.sha256)
@@ -141,9 +142,3 @@ def _write_variant(item: Item, variant: Variant, folder: Path, say: Callable[[st
     return Item(
         path, sha256_of(path), path.stat().st_size, item.made, VARIANTS, variant=variant.properties, gpu=item.gpu
     )
-
-
-def _variant_name(wheel: str, label: str) -> str:
-    """Return the file name of a wheel's variant: the plain version, and the label at the end."""
-    project, version, *tags = wheel.removesuffix(".whl").split("-")
-    return "-".join([project, version.partition("+")[0], *tags, label]) + ".whl"

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
 from ci_tools.index import variants
-from ci_tools.index.access import explain_refusal
 from ci_tools.index.arrivals import (
     Arrival,
     add_arrivals,
@@ -38,13 +38,16 @@ from ci_tools.index.objects.store import content_of_bytes
 from ci_tools.index.page_writer import PageWriter
 from ci_tools.index.pages import VARIANTS, IndexedFile
 from ci_tools.index.units import Change, Published
+from ci_tools.machine.http.policy import TIMEOUT, UNANSWERED, is_temporary
 from ci_tools.model.request import Channel
 from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ci_tools.index.directory import Root
+    from requests import PreparedRequest
+
+    from ci_tools.index.manifest import Root
     from ci_tools.index.objects.store import Content, Store
     from ci_tools.index.units import Item, Offer, Unit
     from ci_tools.model.request import Edition
@@ -361,3 +364,25 @@ def _names(manifest: Manifest) -> set[str]:
 def keys_of(file: IndexedFile) -> set[str]:
     """Return the keys of a file and of its METADATA."""
     return {file.key, f"{file.key}{METADATA_SUFFIX}"}
+
+
+def explain_refusal(url: str) -> str:
+    """Return why the file at an address cannot be fetched without credentials, or "".
+
+    Raises MachineError without an answer, or with one that may be another later.
+    """
+    from ci_tools.machine.http.client import open_session  # noqa: PLC0415 - only a smart release needs it
+
+    def leave_anonymous(request: PreparedRequest) -> PreparedRequest:
+        return request  # else requests looks for a password in .netrc
+
+    try:
+        with open_session() as session:
+            session.auth = leave_anonymous
+            with session.get(url, headers={"Range": "bytes=0-0"}, stream=True, timeout=TIMEOUT) as answer:
+                status = answer.status_code
+    except UNANSWERED as error:
+        raise MachineError(f"{url} does not answer: {type(error).__name__}") from error
+    if is_temporary(status):
+        raise MachineError(f"{url} answers {status}")
+    return f"{url} answers {status} without credentials" if status >= HTTPStatus.BAD_REQUEST else ""

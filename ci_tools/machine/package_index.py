@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, nearest
-from ci_tools.machine.http.faults import explain_unanswered
-from ci_tools.machine.http.policy import TIMEOUT
+from ci_tools.machine.http.policy import TIMEOUT, explain_unanswered
 from ci_tools.machine.installers import read_pip_settings
 from ci_tools.machine.storage import write_atomically
 

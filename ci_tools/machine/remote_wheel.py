@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.machine.http.client import Body
-from ci_tools.machine.http.faults import TooLarge
+from ci_tools.machine.http.policy import TooLarge
 from ci_tools.machine.http.ranges import GAP, MAX_BYTES, RemoteFile, Stretch
 
 if TYPE_CHECKING:

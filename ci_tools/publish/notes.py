@@ -71,22 +71,17 @@ def _versions(unit: Unit) -> list[str]:
 def _row(item: Item) -> str:
     """Return an item's line in the table."""
     made = item.made
+    own = item.made.accelerator if item.made else ""
     cells = (
         markdown.code(item.name),
         markdown.text(made.platform or "any" if made else "source"),
-        markdown.text(_accelerators(item)),
+        markdown.text(" ".join(dict.fromkeys(filter(None, (own, *item.also))))),
         markdown.text(_pythons(item)),
         markdown.text(made.torch if made else ""),
         markdown.text(" ".join(made.archs) if made else ""),
         markdown.size(item.size).replace(" ", "&nbsp;"),
     )
     return f"| {' | '.join(cells)} |\n"
-
-
-def _accelerators(item: Item) -> str:
-    """Return the accelerator of an item, and the other index folders that list it."""
-    own = item.made.accelerator if item.made else ""
-    return " ".join(dict.fromkeys(filter(None, (own, *item.also))))
 
 
 def _pythons(item: Item) -> str:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import InputError, Rejected
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.ledger import Ledger
-from ci_tools.index.maintain.look import refuse_no_index
-from ci_tools.index.maintain.reading import fetch
-from ci_tools.index.maintain.selection import Selection, selection_of
+from ci_tools.index.maintain.look import fetch, refuse_no_index
+from ci_tools.index.maintain.marks import Selection, selection_of
 from ci_tools.index.units import CORE, Item, JobEntry, Unit
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import ProjectName

@@ -17,8 +17,7 @@ from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.index.foreign.guests import CHANNELS
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain import marks
-from ci_tools.index.maintain.marks import Marks, refuse_unprintable
-from ci_tools.index.maintain.selection import Selection, selection_of
+from ci_tools.index.maintain.marks import Marks, Selection, refuse_unprintable, selection_of
 from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.publish.targets import accept, ask_each
 from ci_tools.publish.targets.addresses import channel_of, targets_of

@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.config.loader import refuse_misshapen
-from ci_tools.index.finder.recipes import Exclusion, Maker, system_and_kind
+from ci_tools.index.finder.data import Exclusion, Maker, system_and_kind
 from ci_tools.model.platforms import Platform
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ from ci_tools.addresses import redact
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import tail
 from ci_tools.sandbox.groups import Started
-from ci_tools.sandbox.journal import MAX_NOTED, Journal, make_pipe, open_journal
+from ci_tools.sandbox.leftovers import MAX_NOTED, Journal, make_pipe, open_journal
 from ci_tools.sandbox.usage import (
     OPEN_FILES,
     Task,

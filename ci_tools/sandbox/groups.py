@@ -1,7 +1,12 @@
-"""The process group of one command: of a program that is started, or forked from a process that is prepared."""
+"""The process group of one command: of a program that is started, or forked from a process that is prepared.
+
+Such a process is kept for the next caller: each start then takes a tenth of its processor time. A program that is
+started without it needs two Pythons before its first line: one that ends it with its parent, and one that confines it.
+"""
 
 from __future__ import annotations
 
+import atexit
 import json
 import marshal
 import os
@@ -9,20 +14,23 @@ import select
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import LIFELINE, NOWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
 SCRIPTS = Path(__file__).parent
 CONFINED = (sys.executable, "-I", "-S", str(SCRIPTS / "_confined.py"))
 SERVER = SCRIPTS / "_fork_server.py"  # whose frames are below those of each forked process
 PATIENCE = 10.0  # seconds in which a server has to end its processes
+Kept = TypeVar("Kept")
+STARTER = (sys.executable, "-I", "-S", Path(__file__).with_name("_starter.py"))
 
 
 class Group(Protocol):
@@ -194,3 +202,41 @@ def _watch_end(pid: int) -> int | None:
 
 def _descriptor(pipe: IO[bytes] | None) -> int:
     return pipe.fileno() if pipe else -1
+
+
+class Pool(Generic[Kept]):
+    """Things that this process has prepared and nobody uses; all are closed when the process ends."""
+
+    def __init__(self, is_usable: Callable[[Kept], bool], close: Callable[[Kept], None]) -> None:
+        self.is_usable, self.close = is_usable, close
+        self.unused: dict[int, list[Kept]] = {}  # by process: a forked one must not talk to the server of its parent
+        atexit.register(self.empty)
+
+    @contextmanager
+    def lend(self, prepare: Callable[[], Kept], fits: Callable[[Kept], bool] = lambda _: True) -> Iterator[Kept]:
+        """Yield one that fits and nobody else uses, or prepare one; keep it for the next caller."""
+        unused = self.unused.setdefault(os.getpid(), [])
+        found = next((one for one in unused if fits(one)), None)
+        if found is not None:
+            unused.remove(found)
+            if not self.is_usable(found):
+                self.close(found)
+                found = None
+        lent = prepare() if found is None else found
+        try:
+            yield lent
+        finally:
+            unused.append(lent)
+
+    def empty(self) -> None:
+        """Close what this process keeps for its next caller."""
+        for one in self.unused.pop(os.getpid(), ()):
+            self.close(one)
+
+
+STARTERS: Pool[ForkServer] = Pool(lambda server: server.is_waiting, ForkServer.close)
+
+
+def lend_starter() -> AbstractContextManager[ForkServer]:
+    """Lend a server that nobody else uses; only Linux can fork confined processes."""
+    return STARTERS.lend(lambda: ForkServer(STARTER, {}))

@@ -14,14 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
-from ci_tools.build.sdk.offers import Offers, WheelOffer, find_offers
-from ci_tools.build.sdk.parts import open_parts
+from ci_tools.build.sdk.offers import Offers, WheelOffer, find_offers, open_parts
 from ci_tools.build.sdk.torch_parts import label_of
 from ci_tools.errors import FatwheelError
 from ci_tools.formats import receipts
 from ci_tools.formats.binaries.elf import linking
 from ci_tools.formats.wheel import open_wheel
-from ci_tools.machine.http.faults import UNANSWERED
+from ci_tools.machine.http.policy import UNANSWERED
 from ci_tools.machine.python import identity
 from ci_tools.model.versions import Minor, parse_requirement, parse_specifiers
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
-from ci_tools.build.containers.choice import choose
+from ci_tools.build.containers.engines import choose
 from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
 from ci_tools.build.sdist import audit_sdist, unpack_sdist
 from ci_tools.errors import InputError, MachineError, Rejected, nearest

@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.build.build_torch import installed_version
 from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.jobs import toolchains_of
+from ci_tools.build.requirements import installed_version
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.catalog.symbols import missing, tables
 from ci_tools.errors import MachineError, Rejected
@@ -28,9 +28,18 @@ from ci_tools.model.versions import Minor, Python, name_of_required
 from ci_tools.plan.axes import list_only_for
 from ci_tools.plan.wheel_names import library_path
 from ci_tools.source.project_file import ProjectFile
-from ci_tools.verify.cases import Case, Inputs, Proof
-from ci_tools.verify.fingerprint import ClaimVerdict, Fingerprint, compare, fingerprint, read_record, write_record
-from ci_tools.verify.loading import explain_failed_import, explain_failed_load
+from ci_tools.verify.fingerprint import (
+    Case,
+    ClaimVerdict,
+    Fingerprint,
+    Inputs,
+    Proof,
+    compare,
+    fingerprint,
+    read_record,
+    write_record,
+)
+from ci_tools.verify.modules import explain_failed_import, explain_failed_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
 
-from ci_tools.machine.background import Background
+from ci_tools.machine.process import STOP
 from ci_tools.machine.workplace import remove, scratch
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.python import Environment
+
+T = TypeVar("T")
 
 
 class TorchStock:
@@ -108,3 +113,22 @@ def _list_files(folder: Path) -> dict[str, tuple[int, int, int]]:
     paths = (f"{root}/{name}" for root, _, names in os.walk(folder) for name in names)
     found = ((path, os.lstat(path)) for path in paths)
     return {path: (stat.st_size, stat.st_mtime_ns, stat.st_mode) for path, stat in found}
+
+
+class Background:
+    """One thread that calls functions in turn."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._stop = Event()
+
+    def start(self, function: Callable[[], T]) -> Future[T]:
+        """Call `function` in the thread; its result, or its exception, is the future's."""
+        context = copy_context()
+        context.run(STOP.set, self._stop)
+        return self._pool.submit(context.run, function)
+
+    def stop(self) -> None:
+        """Kill the command that the thread runs, drop what has not begun, and wait for its end."""
+        self._stop.set()
+        self._pool.shutdown(cancel_futures=True)

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from ci_tools import errors
-from ci_tools.cli import statuses, variables
+from ci_tools.cli import variables
 from ci_tools.cli import verbs as command_line
 from ci_tools.github import step as steps
 from ci_tools.machine.http import policy
@@ -115,7 +115,7 @@ def _argument(action: argparse.Action) -> tuple[str, str]:
 
 
 def _statuses() -> Iterator[tuple[object, str]]:
-    yield statuses.DONE, "The work is done."
+    yield errors.DONE, "The work is done."
     for kind in (errors.Rejected, errors.InputError, errors.MachineError):
         yield kind.status, str(kind.__doc__)
-    yield statuses.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
+    yield errors.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."

@@ -18,8 +18,7 @@ from packaging.specifiers import SpecifierSet
 
 from ci_tools import catalog
 from ci_tools.build.sdk.cuda_libraries import fetch_libraries
-from ci_tools.build.sdk.offers import find_offers
-from ci_tools.build.sdk.parts import open_parts
+from ci_tools.build.sdk.offers import find_offers, open_parts
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.catalog.providers import parts_for
 from ci_tools.machine.context import Outside, Silent

@@ -11,7 +11,7 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.index.finder import About, File, Shelf, ShelfVersion, data_path, front_page, project_data, shelf_of
-from ci_tools.index.finder.recipes import RECIPES, Exclusion, Maker, recipes_data
+from ci_tools.index.finder.data import RECIPES, Exclusion, Maker, recipes_data
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.units import Offer
 from tests.builders import wheels

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.index import maintain
-from ci_tools.index.directory import Root
 from ci_tools.index.foreign import adoption
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain import marks
+from ci_tools.index.manifest import Root
 from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.wheel_index import Settings, WheelIndex
 from ci_tools.machine.context import Outside, Silent

@@ -11,7 +11,7 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub
-from ci_tools.index.finder.recipes import RECIPES, parse_recipes
+from ci_tools.index.finder.data import RECIPES, parse_recipes
 from ci_tools.publish.targets.github_release.release_pages import write_pages
 from ci_tools.recipes.makers import list_makers
 from ci_tools.recipes.shelf import list_recipes

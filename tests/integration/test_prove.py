@@ -20,7 +20,7 @@ from tests.builders.sources import demo, world_with_uv
 from tests.unit.verify.test_prover import HERE, PURE, planned_as
 
 if TYPE_CHECKING:
-    from ci_tools.verify.cases import Proof
+    from ci_tools.verify.fingerprint import Proof
     from tests.integration.conftest import CommandLine
 
 slow = pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import FatwheelError, InputError, MachineError
-from ci_tools.index.finder.reading import open_web, read_shelves
+from ci_tools.index.finder.search import open_web, read_shelves
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.machine import package_index
 from ci_tools.machine.package_index import Index, files_of

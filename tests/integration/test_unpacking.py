@@ -17,13 +17,13 @@ import pytest
 import requests
 
 from ci_tools.build import sdist, toolchain
-from ci_tools.build.sdk import archives, parts
+from ci_tools.build.sdk import offers, redist
 from ci_tools.build.sdk.offers import WheelOffer
 from ci_tools.errors import FatwheelError
 from ci_tools.formats.wheel import record_hash
 from ci_tools.install import fatwheel_backend
 from ci_tools.source import files
-from ci_tools.verify import loading
+from ci_tools.verify import modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,21 +32,21 @@ PYTHON = Path(sys.executable)
 INFO = "demo-1.0.dist-info"
 TARS: Mapping[str, Callable[[Path, Path], object]] = {
     "build.sdist": sdist.unpack_sdist,
-    "build.sdk.archives": lambda path, folder: archives.unpack(path, path.name, folder, lambda _: True),
+    "build.sdk.redist": lambda path, folder: redist.unpack(path, path.name, folder, lambda _: True),
     "source.files": files._extract,  # noqa: SLF001 - what unpacks, without an index before it
 }
 
 
 def copy_parts(path: Path, folder: Path) -> None:
-    with parts.open_parts(WheelOffer(path.name, path.as_uri()), requests.Session(), print) as found:
+    with offers.open_parts(WheelOffer(path.name, path.as_uri()), requests.Session(), print) as found:
         found.copy(found.names, folder)
 
 
 ZIPS: Mapping[str, Callable[[Path, Path], object]] = {
-    "build.sdk.parts": copy_parts,
+    "build.sdk.offers": copy_parts,
     "build.toolchain": toolchain._extract_headers,  # noqa: SLF001
     "install.fatwheel_backend": fatwheel_backend._unpack_metadata,  # noqa: SLF001
-    "verify.loading": lambda path, _: loading.explain_failed_import(path, (), PYTHON, {}, path.with_name("log")),
+    "verify.modules": lambda path, _: modules.explain_failed_import(path, (), PYTHON, {}, path.with_name("log")),
 }
 VERIFIED = {
     "catalog.pinned_tools": "compares the archive with the catalog's sha256 first",
@@ -107,7 +107,7 @@ def named(kind: str, top: str, out: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("kind", MEMBERS)
 @pytest.mark.parametrize("place", TARS)
 def test_no_member_of_a_tar_leaves_its_folder(place: str, kind: str, link: bytes, out: Path) -> None:
-    path = out.parent / "in" / ("demo-1.0.tar.xz" if "archives" in place else "demo-1.0.tar.gz")
+    path = out.parent / "in" / ("demo-1.0.tar.xz" if "redist" in place else "demo-1.0.tar.gz")
     fill_tar(path, named(kind, "demo-1.0/", out), link)
     with suppress(FatwheelError, OSError):
         TARS[place](path, path.parent / "folder")
@@ -126,5 +126,5 @@ def test_no_member_of_a_zip_leaves_its_folder(place: str, kind: str, out: Path) 
 def test_whatever_unpacks_is_tried() -> None:
     package, unpacks = Path(sdist.__file__).parents[1], re.compile(r"\.(extract|extractall|unpack_archive)\(")
     found = [path.relative_to(package) for path in package.rglob("*.py") if unpacks.search(path.read_text("utf-8"))]
-    tried = (TARS.keys() | ZIPS.keys() | VERIFIED.keys()) - {"build.sdk.parts"}
+    tried = (TARS.keys() | ZIPS.keys() | VERIFIED.keys()) - {"build.sdk.offers"}
     assert {".".join(path.with_suffix("").parts) for path in found} == tried

@@ -20,7 +20,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 from markdown_it import MarkdownIt
 
-from ci_tools.doctor.grants import needed_to_publish
+from ci_tools.doctor.documents import needed_to_publish
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import Platform
 from tests.builders.compilers import CACHED, build_library, has_compiler

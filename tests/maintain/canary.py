@@ -22,8 +22,7 @@ from rich.console import Console
 
 from ci_tools.cli.failures import print_error
 from ci_tools.cli.reporter import TerminalReporter
-from ci_tools.cli.statuses import BAD, DONE
-from ci_tools.errors import FatwheelError, InputError, nearest
+from ci_tools.errors import BAD, DONE, FatwheelError, InputError, nearest
 from ci_tools.formats import markdown
 from ci_tools.formats.json_file import parse, structure_bytes
 from ci_tools.github.client import Hub

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.doctor.check import facts_of
-from ci_tools.doctor.checkout import read_checkout
+from ci_tools.doctor.files import read_checkout
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules import diagnose_checkout
 from ci_tools.formats.tar import tarfile

@@ -21,7 +21,7 @@ from ci_tools.config.project import package_lines, project_of
 from ci_tools.errors import FatwheelError, nearest
 from ci_tools.formats import edits, receipts
 from ci_tools.formats.path_patterns import is_pattern, matcher_of
-from ci_tools.index import directory, manifest, of_releases
+from ci_tools.index import manifest, of_releases
 from ci_tools.index.foreign import pages as foreign_pages
 from ci_tools.index.units import units_of
 from ci_tools.machine.context import Outside, Silent
@@ -223,7 +223,7 @@ def _read_or_refuse(read: Callable[[bytes], object], content: bytes) -> None:
 
 def _manifest(content: bytes, folder: Path) -> None:
     del folder
-    for read in (lambda data: manifest.parse_manifest(data, "demo"), directory.parse_directory):
+    for read in (lambda data: manifest.parse_manifest(data, "demo"), manifest.parse_directory):
         _read_or_refuse(read, content)
     with suppress(ValueError):
         manifest.parse_staged_keys(content)

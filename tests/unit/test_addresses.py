@@ -88,7 +88,8 @@ def test_markdown_and_json_show_no_secret(capsys: pytest.CaptureFixture[str]) ->
 
 # What writes to the user, and why what it writes has no secret; all else is in errors, or passes `plain`.
 PRINTERS = {
-    "cli/failures.py": "an error's annotations",
+    "cli/failures.py": "an error's annotations, and records, which pass `plain`",
+    "cli/dispatch.py": "one sentence about an interrupt",
     "cli/main.py": "the page of `--help`",
     "cli/tables/layout.py": "tables, whose values pass `plain`",
     "cli/verbs": "a path, a plan, the outputs of a step, Markdown by `formats.markdown`, or JSON by `show_json`",
@@ -96,8 +97,6 @@ PRINTERS = {
     "build/units/launcher.py": "its own name, and what a compiler printed",
     "build/containers/_prepare.py": "runs alone in a container, whose output is a log",
     "cli/reporter.py": "steps, which pass `plain`",
-    "cli/session.py": "one sentence about an interrupt",
-    "cli/verbose.py": "records, which pass `plain`",
     "observe/versions/inside.py": "runs alone in another interpreter, whose output is a log",
     "observe/inside": "runs alone in another interpreter, whose output is a log",
     "build/sdk/inside": "runs alone in another interpreter, whose output is a log",

@@ -25,13 +25,13 @@ PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
     "cli.pages cli.pages.layout cli.pages.plan cli.pages.release config.overrides "
     "errors source.includes source.python_api formats.json_file formats.edits formats.markdown "
-    "formats.pypi_rules formats.schema github.commands doctor.grants doctor.report "
-    "doctor.rules doctor.rules.environments doctor.rules.jobs doctor.rules.permissions "
-    "doctor.rules.pins doctor.rules.repository github.step install.lock machine.context model model.edition "
+    "formats.pypi_rules formats.schema github.commands doctor.documents doctor.report "
+    "doctor.rules doctor.rules.environments doctor.rules.jobs doctor.rules.jobs "
+    "doctor.rules.repository doctor.rules.repository github.step install.lock machine.context model model.edition "
     "model.versions plan.advise.advice plan.advise.option plan.advise.options plan.advise.source_options plan.axes "
     "plan.batches plan.cell_ranges "
     "plan.compare.changes plan.compare.comparison plan.compare.sentences plan.contradictions plan.matrix plan.planner "
-    "plan.sites plan.wheel_names index.directory index.manifest index.pages publish.notes "
+    "plan.sites plan.wheel_names index.manifest index.manifest index.pages publish.notes "
     "publish.retention.judgement publish.retention.tags index.units recipes.choice "
     "recipes.due".split()
 )
@@ -67,7 +67,7 @@ VERBS = tuple(
     )
 )
 SPEAKS = (
-    *(*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose"),
+    *(*VERBS, "cli.failures", "cli.dispatch", "cli.reporter", "cli.tables.layout", "cli.failures"),
     *(BACKEND, IN_AN_IMAGE, LAUNCHER),
 )
 KNOWS_THE_ENVIRONMENT = (

@@ -32,13 +32,13 @@ FOLDERS = {
     "build.bench.shell": "the build itself, in a copy of the source: what a project's own build reads there is its own",
     "observe.versions.ask": "the installer, in the empty folder that it fills",
     "publish.targets.pypi.uploader": "twine or uv, in an empty folder",
-    "verify.loading": "a wheel's own modules, in the folder where it is unpacked",
+    "verify.modules": "a wheel's own modules, in the folder where it is unpacked",
     "verify.validator": "a wheel's own modules and the config's commands, in a new environment",
 }
 # Python without `-I`: what it runs is a wheel's or the project's own, in an environment and with variables of its own.
 UNISOLATED = {
     "observe.setup_py.prepared": "the observer, with -s and -S: a project's code tells from sys.flags how it is run",
-    "verify.loading": "imports the wheel from the folder that PYTHONPATH names",
+    "verify.modules": "imports the wheel from the folder that PYTHONPATH names",
     "verify.validator": "imports the wheel as its users do",
 }
 PYTHON = re.compile(r"(executable|interpreter|python)$", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""One build in progress: its folder, and the commands of the project and the config that run there."""
+"""One build in progress: its folder, its PATH, the commands that run there, and the causes of their failures."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.bench.failures import build_error
 from ci_tools.build.toolchain import TORCH_INCLUDE
+from ci_tools.catalog.failures import BUILD, INSTALL, explain
 from ci_tools.errors import Rejected, TimedOut
 from ci_tools.machine.process import run, tail
 from ci_tools.model import edition as editions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ci_tools.build.bench.copies import Copies
+    from ci_tools.errors import FatwheelError
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Hook
     from ci_tools.source.files import Tree
+
+FEW = 12  # last lines of a log whose cause is known
 
 
 class Bench(NamedTuple):
@@ -104,3 +108,65 @@ def run_after(wheel: Path, shell: Shell) -> None:
     if not wheel.is_file():
         msg = f"build.after ({hooks[-1].where}) left no {wheel.name}, expected the wheel where it was"
         raise Rejected(msg, hint=f"log: {shell.bench.log}")
+
+
+def build_error(log: Path, what: str, start: int = 0, source: Path | None = None) -> Rejected:
+    """Return the error of a failed build, whose output is in the log from the byte `start` on.
+
+    With a known cause: the cause, the line that shows it, with paths relative to `source`, and a hint.
+    """
+    before, output = (part.decode(errors="replace") for part in _split(log.read_bytes(), start))
+    found = explain(output)
+    if found is None:
+        return Rejected(f"{what}; the last lines of {log}:\n{tail(log, start=start)}")
+    says, quote = (text.replace(f"{source}/", "") for text in (found.says, found.quote))
+    place = f"line {before.count(chr(10)) + found.line} of {log}, whose last lines are:"
+    shown = "\n".join(f"  {line}" for line in (*quote.splitlines(), place))
+    message = f"{what}: {says}\n{shown}\n{tail(log, FEW, start)}"
+    return Rejected(message, hint=found.hint, page=found.page)
+
+
+def _split(content: bytes, at: int) -> tuple[bytes, bytes]:
+    return content[:at], content[at:]
+
+
+def add_cause(error: FatwheelError) -> FatwheelError:
+    """Return an error of an installer or of a backend's start, with the cause that its own words show, if known."""
+    found = explain(error.message, INSTALL) or explain(error.message, BUILD)
+    if found and not error.hint:
+        error.hint, error.page = f"{found.says}: {found.hint}", found.page
+    return error
+
+
+def search_path(path: str, shadows: Path, hidden: AbstractSet[str]) -> str:
+    """Return a PATH without the programs of some names: a folder that has one is replaced by links to its others.
+
+    A folder that is on PATH under several names, as /bin and /usr/bin often are, is replaced once.
+    """
+    folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
+    places: dict[Path, Path] = {}
+    for number, folder in enumerate(folders):
+        if any((folder / name).exists() for name in hidden) and folder.resolve() not in places:
+            places[folder.resolve()] = _hide(folder, shadows / str(number), hidden)
+    return os.pathsep.join(str(places.get(folder.resolve(), folder)) for folder in folders)
+
+
+def _hide(folder: Path, shadow: Path, hidden: AbstractSet[str]) -> Path:
+    shadow.mkdir(parents=True, exist_ok=True)
+    with os.scandir(folder) as programs:
+        for program in programs:
+            if program.name.lower() not in hidden:
+                _stand_in(program, f"{shadow}{os.sep}{program.name}")
+    return shadow
+
+
+def _stand_in(program: os.DirEntry[str], place: str) -> None:
+    """Make a link to a program; a copy where links are not allowed, as they are not to every user of Windows.
+
+    There are a thousand in a folder, so these are names: to make a Path of one takes half as long as its link.
+    """
+    try:
+        os.symlink(program.path, place)  # noqa: PTH211 - see above
+    except OSError:
+        if program.is_file():
+            shutil.copy2(program.path, place)

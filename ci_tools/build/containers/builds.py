@@ -1,34 +1,51 @@
-"""Builds a job by running `fatwheel build` again in the job's image, with the same plan, source and cache."""
+"""Builds a job by running `fatwheel build` again in the job's image, with the same plan, source and cache.
+
+What Fatwheel needs in an image, its requirements and the environment that has them, is kept in the cache.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import ci_tools
 from ci_tools.build.builder import Built
 from ci_tools.build.built_with import IMAGE
 from ci_tools.build.containers.engines import fetch_image, find_image
-from ci_tools.build.containers.mounts import CACHE, OUT, PLAN, Mount, list_cache, list_source, read_settings
-from ci_tools.build.containers.runs import Runs
-from ci_tools.build.containers.toolkit import ENVIRONMENT, LIFELINE, PYTHON, SELF, prepare_environment
+from ci_tools.build.containers.runs import (
+    CACHE,
+    OUT,
+    PLAN,
+    TOOLKIT,
+    Mount,
+    Runs,
+    list_cache,
+    list_source,
+    read_settings,
+)
 from ci_tools.build.shards.handover import SHARDS
 from ci_tools.build.times.trace import SUFFIX
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.process import complaint, tail
-from ci_tools.machine.storage import naming, write_atomically
+from ci_tools.machine.storage import fill_once, naming, write_atomically
 from ci_tools.plan import plan_file
 from ci_tools.plan.batches import INSTALLING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from ci_tools.build.containers.choice import EngineChoice
+    from ci_tools.build.containers.engines import EngineChoice
     from ci_tools.machine.context import Outside
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
@@ -36,6 +53,19 @@ if TYPE_CHECKING:
 
 ERRORS = {error.status: error for error in (Rejected, InputError, MachineError)}
 SAID = "fatwheel: "  # before an error that the command prints
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+ENVIRONMENT = "/fatwheel/environment"
+PYTHON = f"{ENVIRONMENT}/bin/python"
+LIFELINE = f"{TOOLKIT}/ci_tools/machine/_lifeline.py"
+SELF = Mount(Path(ci_tools.__file__).parent, f"{TOOLKIT}/ci_tools")
+SCRIPTS = f"{TOOLKIT}/ci_tools/build/containers"
+ASKED = "/fatwheel/asked"
+MINUTES = 30  # for the packages, over a slow line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,3 +175,68 @@ def _take(place: Path, names: Sequence[str], out: Path) -> Built:
         with naming(out / name), write_atomically(out / name) as sink, (place / name).open("rb") as source:
             shutil.copyfileobj(source, sink)
     return Built(out / names[0], first.built_with, first.seconds)
+
+
+class Requirements(NamedTuple):
+    """The requirements of Fatwheel, and the versions of them that this run has."""
+
+    asked: tuple[str, ...]
+    pinned: tuple[str, ...]
+
+
+def read_requirements() -> Requirements:
+    """Return what this Fatwheel requires, by its metadata or, where it runs from its source, by its project file."""
+    try:
+        asked = metadata.requires("fatwheel") or []
+    except metadata.PackageNotFoundError:
+        asked = _read_project(SELF.source.with_name("pyproject.toml"))
+    if not asked:
+        msg = "what Fatwheel requires is not known here: it is neither installed nor beside its pyproject.toml"
+        raise MachineError(msg)
+    asked = [one for one in asked if "extra ==" not in one]
+    return Requirements(tuple(asked), tuple(_pin(asked)))
+
+
+def _read_project(path: Path) -> list[str]:
+    """Return the dependencies in a project file; none if there is no such file, or it is another project's."""
+    if not path.is_file():
+        return []
+    project = tomllib.loads(path.read_text(encoding="utf-8")).get("project", {})
+    return list(project.get("dependencies", [])) if project.get("name") == "fatwheel" else []
+
+
+def _pin(requirements: Iterable[str]) -> Iterable[str]:
+    for requirement in requirements:
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        try:
+            yield f"{name}=={metadata.version(name)}"
+        except metadata.PackageNotFoundError:  # of another Python or system
+            continue
+
+
+def prepare_environment(runs: Runs, log: Path) -> Path:
+    """Return the folder of an environment that runs Fatwheel in an image, made on first use and kept.
+
+    Raises MachineError if the image has no Python for it, or pip cannot install.
+    """
+    needed, version = read_requirements(), ".".join(map(str, sys.version_info[:2]))
+    key = hashlib.sha256(json.dumps([runs.image.id, needed, version]).encode()).hexdigest()[:32]
+    outside = runs.outside
+
+    def fill(folder: Path) -> None:
+        asked = folder / "asked"
+        asked.mkdir()
+        for name, lines in needed._asdict().items():
+            (asked / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+        place = folder / "environment"
+        place.mkdir()
+        mounts = (SELF, Mount(asked, ASKED), Mount(place, ENVIRONMENT, is_writable=True))
+        lists = (f"{ASKED}/asked.txt", f"{ASKED}/pinned.txt")
+        script = [f"{SCRIPTS}/_prepare.py", ENVIRONMENT, TOOLKIT, *lists, version]
+        with outside.reporter.step(f"prepare Fatwheel for {runs.image.name}"):
+            command = ["sh", f"{SCRIPTS}/_prepare.sh", version, LIFELINE, *script]
+            ended = runs.run(command, mounts, log=log, minutes=MINUTES)
+        if ended.status:
+            raise MachineError(f"Fatwheel cannot be installed for {runs.image.name}: {complaint(ended)}")
+
+    return fill_once(outside.cache / "containers" / key, fill, outside.reporter.say) / "environment"

@@ -1,26 +1,42 @@
-"""Puts a build torch into a build's environment, where pip takes it for an installed one."""
+"""Puts a build torch into a build's environment, and makes stand-ins for CUDA, which only answer.
+
+An sdist is built on a machine without CUDA, by a setup.py that may ask for it before it names a source. And a wheel of
+torch's stable ABI is compiled with the headers of any torch, while its setup.py asks whether that torch has CUDA.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.folders import link_or_name
-from ci_tools.build.sdk.stand_ins import open_answers
+from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.sdk.torch_choice import find_torch
+from ci_tools.build.sdk.torch_parts import LIBRARIES_OF_CUDA, write_stubs
+from ci_tools.machine.storage import fill_once
+from ci_tools.observe.stage import write_toolkit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ci_tools.build.bench.copies import Copies
-    from ci_tools.build.bench.installations import Installations
+    from ci_tools.build.bench.copies import Copies, Installations
     from ci_tools.build.sdk.torch_choice import Wanted
+    from ci_tools.build.sdk.torch_parts import TorchParts
     from ci_tools.catalog import Catalog
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.platforms import Accelerator
 
 LENT = "fatwheel-lent"  # the folder of an environment that has the build torch
+ONLY_ANSWERS = """\
+#!/bin/sh
+case " $* " in
+*" -V "* | *" --version "*) echo '{answer}' ;;
+*) echo "an sdist is built without a compiler: this nvcc says its version, and was asked for: nvcc $*" >&2; exit 1 ;;
+esac
+"""
 
 
 class InstallPlace(NamedTuple):
@@ -62,3 +78,47 @@ def lend_torch(
     as_other = f"; to setup.py it is one for CUDA {speaks_for.version}" if answers and speaks_for else ""
     place.outside.reporter.say(f"{said}{as_other}")
     return torch.requires
+
+
+def put_toolkit(accelerator: Accelerator, folder: Path) -> Path:
+    """Write the CUDA toolkit of an sdist's build, and return its folder: a setup.py can find it and ask its version."""
+
+    def write(path: Path, answer: str) -> None:
+        path.write_text(ONLY_ANSWERS.format(answer=answer), encoding="utf-8")
+        path.chmod(0o755)
+
+    write_toolkit(folder, accelerator, str(accelerator.version or ""), write)
+    return folder
+
+
+def open_answers(torch: TorchParts, accelerator: Accelerator, outside: Outside) -> tuple[Path, ...]:
+    """Return the folders to copy over a build torch so that it answers as one for CUDA; none if it is one.
+
+    Its headers stay those of the torch that it is: only for a build that binds to none of CUDA's.
+    """
+    if torch.label == accelerator.label:
+        return ()
+    public = torch.version.partition("+")[0]
+    name = f"{public}-{torch.label}-as-{accelerator.label}-{outside.host}"
+
+    def fill(target: Path) -> None:
+        _write_answers(torch.site / "torch", target / "torch", f"{public}+{accelerator.label}", accelerator)
+        own = {path.name for path in (torch.site / "torch/lib").glob("*")}
+        if outside.host != WINDOWS and (absent := LIBRARIES_OF_CUDA - own):
+            log = outside.cache / "logs" / f"torch-{name}.log"
+            log.parent.mkdir(parents=True, exist_ok=True)
+            write_stubs(target / "torch/lib", sorted(absent), torch.version, log)
+
+    return (fill_once(outside.cache / "torch-answers" / name, fill, outside.reporter.say),)
+
+
+def _write_answers(source: Path, target: Path, version: str, accelerator: Accelerator) -> None:
+    """Write the two files of a torch that say what it was built for."""
+    target.mkdir(parents=True)
+    text = (source / "version.py").read_text(encoding="utf-8")
+    for name, value in {"__version__": version, "cuda": str(accelerator.version)}.items():
+        text = re.sub(rf"^({name}(?::[^=\n]+)?) = .*$", rf"\g<1> = {value!r}", text, flags=re.MULTILINE)
+    (target / "version.py").write_text(text, encoding="utf-8")
+    facts = json.loads((source / "_fatwheel.json").read_text(encoding="utf-8"))
+    facts |= {"torch": version, "accelerator": {"kind": accelerator.kind, "version": str(accelerator.version)}}
+    (target / "_fatwheel.json").write_text(json.dumps(facts), encoding="utf-8")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+TRIPLE = "aarch64-linux-gnu"  # of the cross compiler, and of what it makes
 SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*")  # a name that an assembler takes without quotes
 OBJECT = re.compile(r"_ZT[VTIS]|_ZGV")  # tables, type descriptions and guards (Itanium C++ ABI, 5.1.4)
 OF_LINKER = frozenset({"_edata", "_end", "__bss_start"})  # each library has its own; they have no type

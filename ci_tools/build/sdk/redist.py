@@ -12,23 +12,23 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.build.room import Need, refuse_no_room
-from ci_tools.build.sdk.archives import ComponentArchive, download, unpack
 from ci_tools.build.sdk.cuda_libraries import HOME, Overlay, complete_links, write_stand_ins
 from ci_tools.catalog.providers import redist_facts
 from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.formats.tar import tarfile
 from ci_tools.machine import package_index
-from ci_tools.machine.http.faults import explain_unanswered
-from ci_tools.machine.storage import fill_once, hold_lock
+from ci_tools.machine.http.policy import UNANSWERED, explain_unanswered, innermost, status_of
+from ci_tools.machine.storage import fill_once, hold_lock, naming, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     import requests
 
     from ci_tools.catalog import Redist
     from ci_tools.catalog.providers import CudaPart
-    from ci_tools.machine.context import Outside
+    from ci_tools.machine.context import Outside, Step
 
 MIRROR = "FATWHEEL_CUDA_REDIST"
 PAGE = "how-to/choose-a-toolchain.md#nvidias-archives"
@@ -37,6 +37,8 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 # How many times the size of an archive its files have, at least: nothing says it before the archive is here. Those of
 # the compiler of CUDA 13.2 have 79 MB by its list, and the wheels of 13.0 with the same files take 271 MiB.
 UNPACKED = 3
+BEYOND_END = 416  # the status of a server whose file is shorter (RFC 9110, 15.5.17)
+LEVEL = re.compile(r"[^/]+/")  # NVIDIA's archives have one folder, of the archive's own name
 
 
 class ToolkitArchives(NamedTuple):
@@ -205,3 +207,68 @@ def _refuse_no_room(archives: Iterable[ComponentArchive], folder: Path, times: i
     """Raise MachineError if the disk has no room for archives, one after the other, and for what is kept of them."""
     sizes = [archive.size for archive in archives]
     refuse_no_room([Need(folder, max(sizes) + times * sum(sizes), what)])
+
+
+class ComponentArchive(NamedTuple):
+    """An archive of one component, as a list of NVIDIA's describes it."""
+
+    component: str
+    version: str
+    path: str  # below the address of the list
+    sha256: str
+    size: int  # bytes
+
+    @property
+    def file(self) -> str:
+        """Its file name."""
+        return self.path.rpartition("/")[2]
+
+
+def download(archive: ComponentArchive, url: str, path: Path, session: requests.Session, step: Step) -> None:
+    """Download an archive to `path`; bytes that are there already are kept, so a broken download goes on.
+
+    Raises MachineError if the server has no such file, or stops sending: what came is kept for the next run. Raises
+    InputError if the file has another sha256: then nothing is kept.
+    """
+    from ci_tools.machine.http.client import Body  # noqa: PLC0415 - it loads longer than a plan is made
+
+    done = path.stat().st_size if path.exists() else 0
+    try:
+        with naming(path), path.open("ab") as file:
+            for piece in Body(session, url, done) if done < archive.size else ():
+                file.write(piece)
+                done += len(piece)
+                step.progress(min(done, archive.size), archive.size)
+                if done > archive.size:
+                    break
+    except UNANSWERED as error:
+        if status_of(error) == BEYOND_END:
+            path.unlink()
+        msg = f"{archive.file} cannot be fetched from {url}: {innermost(error)}"
+        raise MachineError(msg, hint="what came is kept: the same command goes on from there") from error
+    if (found := sha256_of(path)) != archive.sha256:
+        path.unlink()
+        msg = f"{archive.file} has the sha256 {found}, expected {archive.sha256}"
+        raise InputError(msg, hint=f"{url} has another file than its list says: nothing was kept")
+
+
+def unpack(path: Path, file: str, folder: Path, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+    """Unpack the members that are wanted below `folder`, without the archive's own folder; return all their paths.
+
+    Raises InputError for a damaged archive, and for a member that would be written outside `folder`.
+    """
+    names = []
+    try:
+        with tarfile.open(path, "r:xz") as archive:
+            for member in archive:
+                name = LEVEL.sub("", member.name, count=1) if "/" in member.name else ""
+                names.append(name)
+                if name and wanted(name):
+                    link = LEVEL.sub("", member.linkname, count=1) if member.islnk() else member.linkname
+                    own = member.replace(name=name, linkname=link)
+                    with naming(folder / name):
+                        archive.extract(own, folder, filter="data")
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        msg = f"{file} cannot be unpacked: {innermost(error)}"
+        raise InputError(msg, hint="its sha256 is right, so it was made like this: nothing was kept") from error
+    return tuple(names)

@@ -6,11 +6,10 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.sdk.offers import find_offers
-from ci_tools.build.sdk.parts import open_parts
+from ci_tools.build.sdk.offers import find_offers, open_parts
 from ci_tools.build.sdk.torch_parts import CPU, SAID, TorchParts, label_of, make_torch, read_torch
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.http.faults import explain_unanswered
+from ci_tools.machine.http.policy import explain_unanswered
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.versions import parse_version
 

@@ -27,7 +27,7 @@ from ci_tools.observe.inside import fakes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.build.sdk.parts import Parts
+    from ci_tools.build.sdk.offers import Parts
     from ci_tools.machine.context import Outside
 
 CPU = "cpu"

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build import jobs
-from ci_tools.build.bench.installations import open_installations
+from ci_tools.build.bench.copies import open_installations
 from ci_tools.build.folders import base_folder, own_copies
 from ci_tools.build.shards.assignment import assign, estimate_costs
 from ci_tools.build.shards.handover import SHARDS, Handover, LayeredStore

@@ -9,8 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from ci_tools.build.times.summary import add_up, describe_size
-from ci_tools.build.times.trace import list_lanes
+from ci_tools.build.times.trace import add_up, describe_size, list_lanes
 from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED
 from ci_tools.errors import count
 from ci_tools.machine.waits import duration

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.build.times.chart import write_chart
-from ci_tools.build.times.summary import describe_job, page_of_job
-from ci_tools.build.times.trace import SUFFIX, MemorySample, TracedJob, dump
+from ci_tools.build.times.trace import SUFFIX, MemorySample, TracedJob, describe_job, dump, page_of_job
 from ci_tools.build.units.report import COMPILED, SAME_TEXT, UNCHANGED
 from ci_tools.errors import FatwheelError, TimedOut, TimeLimit
 from ci_tools.github import step as steps

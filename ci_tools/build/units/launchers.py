@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.cross.arm import TRIPLE
 from ci_tools.build.folders import base_folder, own_compilers
+from ci_tools.build.sdk.link_stubs import TRIPLE
 from ci_tools.build.units.calls import NVCC
 from ci_tools.build.units.desk import Desk
 from ci_tools.build.units.files import Digests

@@ -11,7 +11,7 @@ from ci_tools.index.finder.search import Match, UserMachine, ask_by
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.index.finder.reading import Shelves
+    from ci_tools.index.finder.search import Shelves
 
 ATTESTED = {"yes": "yes", "no": "no", "": "not known"}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Cell
     from ci_tools.model.request import Request
     from ci_tools.source.python_api import Needless
-    from ci_tools.verify.cases import Proof
+    from ci_tools.verify.fingerprint import Proof
 
 MAX_SOURCES = 3  # sources of a library that a line names
 MAX_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.build.times.summary import add_up, describe_size
+from ci_tools.build.times.trace import add_up, describe_size
 from ci_tools.cli.tables.layout import add_row, new_table
 from ci_tools.machine.waits import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.build.times.summary import BuildTotals
-    from ci_tools.build.times.trace import TracedJob
+    from ci_tools.build.times.trace import BuildTotals, TracedJob
     from ci_tools.build.units.report import DoneUnit
     from ci_tools.cli.tables.layout import Table
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty, parse_number
 from ci_tools.cli.next_command import after_audit, after_build, after_validation, say_next
-from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.cli.tables.layout import show, show_as, show_json
 from ci_tools.cli.tables.release import findings_table, trials_table
-from ci_tools.errors import InputError, nearest
+from ci_tools.errors import BAD, DONE, InputError, nearest
 
 if TYPE_CHECKING:
     import argparse

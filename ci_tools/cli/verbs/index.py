@@ -9,16 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import NEAREST_CONFIG, Parser, add_format
-from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.cli.tables.layout import show, show_as
 from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables, retraction_table
-from ci_tools.errors import InputError
+from ci_tools.errors import BAD, DONE, InputError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ci_tools.index.finder.reading import Shelves
+    from ci_tools.index.finder.search import Shelves
     from ci_tools.index.maintain import IndexFlaw
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
@@ -179,8 +178,7 @@ def declare_find(parser: Parser) -> None:
 
 def run_find(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables import finder
-    from ci_tools.index.finder.machines import GivenMachine, describe_machine
-    from ci_tools.index.finder.search import search
+    from ci_tools.index.finder.search import GivenMachine, describe_machine, search
     from ci_tools.install.bundle import here, read_facts
 
     facts = read_facts(options.facts) if options.facts else here()
@@ -193,7 +191,7 @@ def run_find(options: argparse.Namespace, outside: Outside) -> None:
 def _read_shelves(options: argparse.Namespace, outside: Outside) -> Shelves:
     from packaging.utils import canonicalize_name
 
-    from ci_tools.index.finder.reading import open_web, read_shelves
+    from ci_tools.index.finder.search import open_web, read_shelves
     from ci_tools.publish.targets.addresses import index_of
 
     only = [canonicalize_name(name) for name in options.projects]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.statuses import BAD, DONE
+from ci_tools.errors import BAD, DONE
 
 if TYPE_CHECKING:
     import argparse

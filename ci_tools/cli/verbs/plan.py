@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, parse_minor
-from ci_tools.cli.statuses import DONE
 from ci_tools.cli.tables.layout import show
-from ci_tools.errors import InputError, LeftUndone, TagError
+from ci_tools.errors import DONE, InputError, LeftUndone, TagError
 
 if TYPE_CHECKING:
     import argparse

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_format
-from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.cli.tables.layout import show_as
+from ci_tools.errors import BAD, DONE
 
 if TYPE_CHECKING:
     import argparse

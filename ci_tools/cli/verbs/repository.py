@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_format, parse_number
-from ci_tools.cli.statuses import DONE
 from ci_tools.cli.tables.layout import show_as
-from ci_tools.errors import InputError
+from ci_tools.errors import DONE, InputError
 
 if TYPE_CHECKING:
     import argparse
@@ -60,8 +59,8 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
 def _rehearse(options: argparse.Namespace, outside: Outside) -> None:
     """Show the runs that events start in a checkout."""
     from ci_tools.cli.foretold import Foreteller
-    from ci_tools.cli.tables.rehearsal import rehearsal_tables
-    from ci_tools.doctor.checkout import read_checkout
+    from ci_tools.cli.tables.upkeep import rehearsal_tables
+    from ci_tools.doctor.files import read_checkout
     from ci_tools.doctor.rehearsal import rehearse
     from ci_tools.doctor.rehearsal.events import Asked
     from ci_tools.source import git

@@ -32,7 +32,7 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.formats import toml_file
 from ci_tools.formats.yaml_file import text_of
 from ci_tools.machine.http.client import open_session, read_document
-from ci_tools.machine.http.faults import NoParts, TooLarge, explain_unanswered
+from ci_tools.machine.http.policy import NoParts, TooLarge, explain_unanswered
 from ci_tools.machine.package_index import Index, Listing, listing_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.config.upstream.module_names import CONDITIONAL, VALUE, ModuleNames, list_declared, read_names
 from ci_tools.errors import InputError
-from ci_tools.machine.http.faults import NoParts, TooLarge
+from ci_tools.machine.http.policy import NoParts, TooLarge
 from ci_tools.machine.remote_wheel import RemoteWheel, remote_wheel
 from ci_tools.observe.inside.torch_names.table import ABSENT, BETWEEN, TorchTable
 from ci_tools.observe.views import load_table

@@ -58,12 +58,8 @@ def evaluate_condition(
     is_text = whole is None and expressions_of(text)
     expression = text if whole is None else whole
     value = True if is_text else truth_of(evaluate(expression, contexts, is_well=is_well, has_failed=has_failed))
-    return value if asks_for_status(text) else join((is_well, value))
-
-
-def asks_for_status(condition: str) -> bool:
-    """Whether a condition names a status function, so that it decides what comes after a job that was not well."""
-    return STATUS.search(LITERAL.sub("''", condition)) is not None
+    # A status function decides what comes after a job that was not well.
+    return value if STATUS.search(LITERAL.sub("''", text)) is not None else join((is_well, value))
 
 
 def join(several: Sequence[bool | None]) -> bool | None:

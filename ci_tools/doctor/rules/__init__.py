@@ -13,12 +13,16 @@ from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weigh
 from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
 from ci_tools.doctor.rules.calls import CALL_RULES
 from ci_tools.doctor.rules.environments import ENVIRONMENT_RULES, check_secrets
-from ci_tools.doctor.rules.jobs import CALLER_RULES, check_proposals, check_publisher
-from ci_tools.doctor.rules.permissions import check_permissions, check_step_permissions
-from ci_tools.doctor.rules.pins import check_pins
+from ci_tools.doctor.rules.jobs import (
+    CALLER_RULES,
+    check_permissions,
+    check_proposals,
+    check_publisher,
+    check_step_permissions,
+)
 from ci_tools.doctor.rules.references import REFERENCE_RULES
 from ci_tools.doctor.rules.releases import RELEASE_RULES
-from ci_tools.doctor.rules.repository import SETTING_RULES, check_own_workflows
+from ci_tools.doctor.rules.repository import SETTING_RULES, check_own_workflows, check_pins
 from ci_tools.doctor.rules.runners import RUNNER_RULES
 
 if TYPE_CHECKING:

@@ -9,13 +9,16 @@ from ci_tools.catalog import tables
 from ci_tools.doctor.documents import (
     CALL,
     DISPATCH,
+    Grants,
     WorkflowDocument,
+    granted_to,
     is_computed,
+    lacking,
     one_line,
     table_of,
+    unite_grants,
     whole_expression,
 )
-from ci_tools.doctor.grants import Grants, granted_to, lacking, unite_grants
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.rules.references import ACTIONS
 from ci_tools.doctor.workflow_set import DEEPEST, USES, WorkflowCall, WorkflowSet, is_fatwheel

@@ -6,10 +6,9 @@ loads when the project is selected, since a page opened from a folder may load n
 
 from __future__ import annotations
 
-from ci_tools.index.finder.about import About, read_newest
 from ci_tools.index.finder.data import DATA, data_path, project_data
 from ci_tools.index.finder.page import front_page
-from ci_tools.index.finder.shelf import File, Shelf, ShelfVersion, shelf_of
+from ci_tools.index.finder.shelf import About, File, Shelf, ShelfVersion, read_newest, shelf_of
 
 __all__ = [
     "DATA",

@@ -1,13 +1,14 @@
-"""The data of one project for the finder, `finder/PROJECT.js`.
+"""The finder's data: of one project, `finder/PROJECT.js`, and of recipes, `finder/_recipes.js`.
 
-It is small because nothing is in it twice: combinations point to rows, rows to outcomes, and outcomes to texts.
+It is small because nothing is in it twice: combinations point to rows, rows to outcomes, and outcomes to texts. No
+project has the second name: a canonical one begins with a letter or a digit (PEP 503).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from packaging.utils import canonicalize_name
 
@@ -21,7 +22,7 @@ from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog
     from ci_tools.index.finder.shelf import Shelf, ShelfVersion
@@ -36,6 +37,7 @@ MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "ARM64", "arm64": 
 
 Value = TypeVar("Value", bound="Hashable")
 Table = TypeVar("Table", bound=tuple[object, ...])
+RECIPES = f"{DATA}/_recipes.js"
 
 
 def data_path(project: str) -> str:
@@ -192,3 +194,54 @@ def _accelerator(label: str) -> str:
     if (found := read_label(label)) is None:
         return label or "None (CPU)"
     return f"{found.kind.named_in_finder or found.kind.named} {found.version or ''}".strip()
+
+
+class Exclusion(NamedTuple):
+    """Cells for which a package can have no wheel, and the reason; an empty field stands for all."""
+
+    reason: str
+    python: tuple[str, ...] = ()
+    torch: tuple[str, ...] = ()
+    cuda: tuple[str, ...] = ()
+
+
+class Maker(NamedTuple):
+    """A recipe, and the machines for which it can be asked for a wheel."""
+
+    recipe: str
+    project: str  # its canonical name
+    systems: tuple[tuple[str, str], ...]  # a machine and its accelerator: linux-x86_64, cuda; "" for no accelerator
+    python: tuple[str, ...] = ()  # those that it has a version for; empty: any
+    uses_torch: bool = False
+    exclusions: tuple[Exclusion, ...] = ()
+
+
+class RecipesTable(NamedTuple):
+    """The JSON of the file."""
+
+    form: str
+    recipes: tuple[Maker, ...]
+
+
+def system_and_kind(platform: Platform, catalog: Catalog) -> tuple[str, str]:
+    """Return the page's name of a platform's machine, and the kind of its accelerator: linux-x86_64, cuda."""
+    facts = catalog.platforms[platform]
+    return name_system(facts.os, facts.machine), str(facts.accelerator or "")
+
+
+def recipes_data(makers: Sequence[Maker], form: str) -> bytes:
+    """Return the content of `finder/_recipes.js`; `form` is the address where a wheel can be asked for, "" for none."""
+    rows = [_describe(maker) for maker in sorted(makers)]
+    text = json.dumps({"form": form, "recipes": rows}, separators=(",", ":")).replace("<", "\\u003c")
+    return f"recipes({text});\n".encode("ascii")
+
+
+def _describe(maker: Maker) -> dict[str, object]:
+    exclusions = [{name: value for name, value in one._asdict().items() if value} for one in maker.exclusions]
+    return {**maker._asdict(), "exclusions": exclusions}
+
+
+def parse_recipes(content: bytes) -> tuple[tuple[Maker, ...], str]:
+    """Return the recipes of such a file, and the form's address; raise ValueError if it is not one."""
+    table = structure_call(content, "recipes", RecipesTable)
+    return table.recipes, table.form

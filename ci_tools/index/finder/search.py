@@ -1,17 +1,30 @@
-"""Searches all projects of an index for what fits one machine, by the finder's own data, as its page does."""
+"""Reads the finder's data of a whole index, and searches it for what fits a machine: this one, or another by name."""
 
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.index.finder.data import structure_call
+from ci_tools.catalog.accelerators import read_label
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.github.client import printable
+from ci_tools.index.finder.data import RECIPES, data_path, parse_recipes, structure_call
+from ci_tools.index.foreign.pages import projects_on
 from ci_tools.install import fatwheel_backend as backend
+from ci_tools.machine.http.client import open_session, read_document
+from ci_tools.machine.http.policy import UNANSWERED
+from ci_tools.model.versions import Python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.index.finder.recipes import Maker
+    from ci_tools.index.finder.data import Maker
+    from ci_tools.install.fatwheel_backend import Facts
+    from ci_tools.machine.context import Reporter
+
+    Read = Callable[[str], bytes | None]
 
 NO_LOCK: Mapping[str, Any] = {
     "cuda": None, "serves": [], "rocm": None, "xpu": False, "torch": None, "cxx11abi": None,
@@ -19,6 +32,22 @@ NO_LOCK: Mapping[str, Any] = {
 WHEEL = re.compile(r"[\w.+!]+(-[\w.+!]+){4,5}\.whl", re.ASCII)
 LATE = re.compile(r"needs driver|no kernel|C\+\+ ABI|is for (torch|CUDA|ROCm|XPU)")  # as in the page's `nearest`
 AXES = 4  # numbers of a combination in a grid: system, accelerator, torch, row
+
+FRONT = "index.html"
+WORKERS = 16  # concurrent requests: each mostly waits for the server
+# As in the page's script/machine.js: the tag of each system's wheels.
+SYSTEMS = {
+    "linux-x86_64": "linux_x86_64",
+    "linux-arm64": "linux_aarch64",
+    "windows-x86_64": "win_amd64",
+    "windows-arm64": "win_arm64",
+    "macos-arm64": "macosx_26_0_arm64",
+    "macos-x86_64": "macosx_26_0_x86_64",
+}
+GLIBC = "glibc 2.39"  # of a Linux elsewhere: nobody is asked for its version, so it is that of a present one
+NONE = "none"
+TORCH = re.compile(r"(\d{1,4}\.\d{1,4})(\.\d{1,4})?")
+MINOR = re.compile(r"\d{1,4}\.\d{1,2}")
 
 
 class FileTable(NamedTuple):
@@ -88,11 +117,6 @@ class Match(NamedTuple):
     why: str = ""  # why there is no wheel
     newest: str = ""  # the newest version, if it has no wheel for the machine and an older one has
     recipes: tuple[tuple[str, str], ...] = ()  # those that make one: the name, or the name and why it cannot
-
-
-def parse_project(content: bytes) -> ProjectTable:
-    """Return the data of a project; raise ValueError if it is not whole."""
-    return structure_call(content, "finder", ProjectTable)
 
 
 def search(projects: Iterable[ProjectTable], makers: Sequence[Maker], machine: UserMachine) -> list[Match]:
@@ -191,3 +215,160 @@ def ask_by(maker: Maker, machine: UserMachine) -> str:
     words += [f"--torch {machine.torch}"] if maker.uses_torch and machine.torch else []
     words += [f"--cuda {machine.cuda}"] if machine.cuda else []
     return " ".join(words)
+
+
+class Shelves(NamedTuple):
+    """The finder's data of an index: its projects, and the recipes that make what it does not have."""
+
+    projects: tuple[ProjectTable, ...]
+    makers: tuple[Maker, ...]
+    form: str  # the address where a wheel can be asked for; empty: none
+
+
+@contextmanager
+def open_web(address: str) -> Iterator[Read]:
+    """Yield a function that reads files below the address of an index; it returns None where there is none."""
+    root = f"{address.removesuffix(FRONT).rstrip('/')}/"
+
+    def read(key: str) -> bytes | None:
+        try:
+            return read_document(session, f"{root}{key}")
+        except UNANSWERED as error:
+            raise MachineError(f"{root}{key} cannot be read: {printable(str(error))}") from error
+
+    with open_session() as session:
+        yield read
+
+
+def read_shelves(read: Read, where: str, only: Sequence[str], reporter: Reporter) -> Shelves:
+    """Return what the finder knows of the index at `where`, of all its projects or `only` of some.
+
+    A project whose data is not there or not whole is left out, and reported. Raises InputError if it is not an index
+    with a finder, or if a project is in neither the index nor a recipe.
+    """
+    front = read(FRONT)
+    try:
+        names = projects_on(front, FRONT) if front else ()
+    except ValueError:
+        names = ()
+    makers, form = _read_recipes(read, reporter)
+    if not names and not makers:
+        raise InputError(f"{where} has no front page that lists projects, expected an index that Fatwheel wrote")
+    known = {*names, *(maker.project for maker in makers)}
+    for name in only:
+        if name not in known:
+            raise InputError(f'{where} has no project "{printable(name)}", nor has a recipe, {nearest(name, known)}')
+    with ThreadPoolExecutor(WORKERS) as pool:
+        wanted = [name for name in dict.fromkeys(names) if not only or name in only]
+        found = list(pool.map(lambda name: _read_project(read, name, reporter), wanted))
+    kept = tuple(maker for maker in makers if not only or maker.project in only)
+    return Shelves(tuple(filter(None, found)), kept, form)
+
+
+def _read_project(read: Read, name: str, reporter: Reporter) -> ProjectTable | None:
+    content = read(data_path(name))
+    try:
+        if content is not None:
+            return structure_call(content, "finder", ProjectTable)
+        why = "is not there"
+    except ValueError as error:
+        why = f"is not whole: {printable(str(error))}"
+    reporter.say(f"left out: {name}: {data_path(name)} {why}")
+    return None
+
+
+def _read_recipes(read: Read, reporter: Reporter) -> tuple[tuple[Maker, ...], str]:
+    content = read(RECIPES)
+    if content is None:
+        return (), ""
+    try:
+        return parse_recipes(content)
+    except ValueError as error:
+        reporter.say(f"left out: the recipes: {RECIPES} is not whole: {printable(str(error))}")
+        return (), ""
+
+
+class GivenMachine(NamedTuple):
+    """Values of a machine that are given to a search; an empty field is taken from this machine."""
+
+    system: str = ""
+    torch: str = ""
+    cuda: str = ""
+    python: str = ""
+    gpu: str = ""
+
+
+def describe_machine(facts: Facts, wanted: GivenMachine) -> UserMachine:
+    """Return a machine: `facts` with what is wanted in their place; raise InputError for a value that none can have.
+
+    The GPUs and the driver of this machine count only where nothing but them decides: another system or CUDA is
+    another machine's.
+    """
+    _refuse_wrong(wanted)
+    if wanted.system and wanted.system != _system_of(facts):
+        libc = (facts.libc or GLIBC) if wanted.system.startswith("linux") else ""
+        facts = facts._replace(platform=SYSTEMS[wanted.system], libc=libc)
+    if wanted.system or wanted.cuda:
+        facts = facts._replace(driver=None, driver_cuda=None, gpus=())
+    if wanted.gpu:
+        facts = facts._replace(gpus=(wanted.gpu,))
+    if wanted.python:
+        facts = facts._replace(python=wanted.python.rstrip("t"), free_threaded=wanted.python.endswith("t"))
+    facts = _with_torch(facts, wanted)
+    torch = facts.torch or ""
+    return UserMachine(
+        facts,
+        _system_of(facts),
+        _accelerator_of(facts),
+        ".".join(torch.partition("+")[0].split(".")[:2]),
+        f"{facts.python}{'t' * facts.free_threaded}",
+    )
+
+
+def _refuse_wrong(wanted: GivenMachine) -> None:
+    if wanted.system and wanted.system not in SYSTEMS:
+        raise InputError(f'--system: "{wanted.system}" is not known, {nearest(wanted.system, SYSTEMS)}')
+    if wanted.python:
+        try:
+            Python.parse(wanted.python)
+        except ValueError as error:
+            raise InputError(f"--python: {error}") from error
+    forms = (("torch", TORCH, "2.10"), ("cuda", MINOR, "13.0, or none"), ("gpu", MINOR, "9.0"))
+    for name, form, example in forms:
+        text = getattr(wanted, name)
+        if text and not form.fullmatch(text) and (name, text) != ("cuda", NONE):
+            raise InputError(f'--{name}: "{text}" is not a version, expected one such as {example}')
+
+
+def _with_torch(facts: Facts, wanted: GivenMachine) -> Facts:
+    """Return the facts with the torch that is named, for the CUDA that is named or else for this machine's."""
+    cuda = wanted.cuda or facts.torch_cuda or (facts.driver_cuda if wanted.torch else None) or ""
+    cuda = "" if cuda == NONE else cuda
+    if wanted.torch or (wanted.cuda and facts.torch):
+        version = wanted.torch or str(facts.torch).partition("+")[0]
+        text = f"{version}+cu{cuda.replace('.', '')}" if cuda else version
+        plain = facts._replace(torch_rocm=None, torch_xpu=None, cxx11abi=None, asked_cuda=None)
+        return plain._replace(torch=text, torch_cuda=cuda or None)
+    return facts._replace(asked_cuda=wanted.cuda) if wanted.cuda else facts
+
+
+def _system_of(facts: Facts) -> str:
+    """Return the finder's name of a system: linux-arm64 for linux_aarch64."""
+    for name, tag in SYSTEMS.items():
+        os, machine = name.split("-")
+        if facts.platform == tag or (os == "macos" and re.fullmatch(rf"macosx_\d+_\d+_{machine}", facts.platform)):
+            return name
+    return facts.platform.replace("_", "-", 1)
+
+
+def _accelerator_of(facts: Facts) -> str:
+    """Return the label of what is accelerated: cu130, rocm7.1, xpu; "" for nothing."""
+    label = (facts.torch or "").partition("+")[2]
+    if (found := read_label(label)) and not (facts.torch_cuda or facts.torch_rocm or facts.torch_xpu):
+        return found.label
+    cuda = facts.torch_cuda if facts.torch else facts.asked_cuda or facts.driver_cuda
+    if facts.torch_rocm:
+        return f"rocm{'.'.join(facts.torch_rocm.split('.')[:2])}"
+    if facts.torch_xpu:
+        return "xpu"
+    return f"cu{cuda.replace('.', '')}" if cuda and cuda != NONE else ""

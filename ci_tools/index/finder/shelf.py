@@ -1,13 +1,16 @@
-"""The project that the finder shows: its versions, their files, and what there is for each combination."""
+"""The project that the finder shows: what it says of itself, its versions, and what there is for each combination."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.index.file_names import release_of
-from ci_tools.index.finder.about import About
+from ci_tools.formats.wheel import explain_headers, read_headers
+from ci_tools.index.file_names import project_and_version, release_of
+from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.pages import quote_key
 from ci_tools.index.wheel_facts import WheelMachines, add_facts, lowest_torch
 from ci_tools.install.lock import LockedWheel
@@ -15,11 +18,29 @@ from ci_tools.model.names import FileName, Sha256
 from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ci_tools.catalog import Catalog
     from ci_tools.index.pages import IndexedFile
     from ci_tools.index.units import Offer
+
+# The well-known labels of Project-URL and their other names: PyPA, "Well-known Project URLs in Metadata".
+LABELS = {
+    "Source": ("source", "repository", "sourcecode", "github"),
+    "Changelog": ("changelog", "changes", "whatsnew", "history", "releasenotes"),
+    "Documentation": ("documentation", "docs"),
+    "Issues": ("issues", "bugs", "issue", "tracker", "issuetracker", "bugtracker"),
+    "Homepage": ("homepage",),
+}
+WEB = re.compile(r"https?://[^\s\"<>]+")
+LONGEST = 300  # characters of a summary
+
+
+class About(NamedTuple):
+    """The summary of a project and its links, each a label and an address."""
+
+    summary: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
 
 class File(NamedTuple):
@@ -105,7 +126,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, lowest: str) -> File:
         uploaded=file.uploaded,
         requires_python=file.requires_python,
         yanked=file.yanked,
-        folder=_folder_of(file),
+        folder=file.folder if not file.only_in or file.folder in file.only_in else min(file.only_in),
         platform=file.platform,
         archs=file.archs,
         toolchain=file.toolchain,
@@ -119,11 +140,6 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, lowest: str) -> File:
     )
 
 
-def _folder_of(file: IndexedFile) -> str:
-    """Return the folder of the index that lists a file, its own if that does."""
-    return file.folder if not file.only_in or file.folder in file.only_in else min(file.only_in)
-
-
 def _lock(file: IndexedFile, catalog: Catalog, lowest: str) -> LockedWheel:
     """Return what a lock would say of a wheel; one of others is for the accelerator of the folder that lists it."""
     own = (file.folder, *file.also)
@@ -133,3 +149,36 @@ def _lock(file: IndexedFile, catalog: Catalog, lowest: str) -> LockedWheel:
     if file.drivers and known.driver_sass is None:
         known = known._replace(driver_sass=file.drivers[0], driver_ptx=file.drivers[-1])
     return known
+
+
+def read_about(metadata: bytes) -> About:
+    """Return what a METADATA file says of its project; of an unreadable one, nothing."""
+    said = metadata.decode(errors="replace")
+    message = read_headers("" if explain_headers(said) else said, "METADATA")
+    found: dict[str, str] = {}
+    old = (f"homepage, {url}" for url in _texts(message.get_all("Home-page")))  # deprecated by PEP 753
+    for text in (*_texts(message.get_all("Project-URL")), *old):
+        label, _, address = (part.strip() for part in text.partition(","))
+        plain = re.sub(r"[^a-z0-9]", "", label.lower())
+        name = next((name for name, others in LABELS.items() if plain in others), "")
+        if name and WEB.fullmatch(address):
+            found.setdefault(name, address)
+    summary = next(iter(_texts(message.get_all("Summary"))), "").strip()
+    return About(summary[:LONGEST], tuple((name, found[name]) for name in LABELS if name in found))
+
+
+def read_newest(files: Iterable[IndexedFile], read: Callable[[str], bytes | None]) -> About:
+    """Return what the newest wheel says of its project.
+
+    `read` returns the content of a file of the index by its key: of the `.metadata` beside the wheel.
+    """
+    wheels = [file for file in files if file.metadata_sha256 and not file.is_outside and file.yanked is None]
+    newest = max(wheels, key=lambda file: (project_and_version(file.name)[1], file.name), default=None)
+    content = read(f"{newest.key}{METADATA_SUFFIX}") if newest else None
+    if newest is None or content is None or hashlib.sha256(content).hexdigest() != newest.metadata_sha256:
+        return About()
+    return read_about(content)
+
+
+def _texts(values: Sequence[object] | None) -> list[str]:
+    return [str(value) for value in values or ()]

@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
-from ci_tools.index.directory import Root
 from ci_tools.index.file_names import version_of
-from ci_tools.index.foreign.entries import join, removed_files, store_metadata, unknown_files
-from ci_tools.index.foreign.files import METADATA_SUFFIX, complete, explain_link, resolve
+from ci_tools.index.foreign.files import METADATA_SUFFIX, ForeignLinks, complete, explain_link, merge_listings, resolve
+from ci_tools.index.foreign.guests import join, removed_files, store_metadata, unknown_files
 from ci_tools.index.foreign.layout import Layout, Left, find_layout, is_list_of_files, is_page
-from ci_tools.index.foreign.listings import ForeignLinks, merge_listings
 from ci_tools.index.foreign.pages import Listed, links_elsewhere, read_links
 from ci_tools.index.foreign.replay import replay
 from ci_tools.index.foreign.strangers import Stranger, stranger_in
 from ci_tools.index.ledger import OWN, Ledger
-from ci_tools.index.manifest import Manifest
+from ci_tools.index.manifest import Manifest, Root
 from ci_tools.index.objects.store import FolderStore, content_of_bytes
 from ci_tools.index.page_writer import WORKERS, map_concurrently
 from ci_tools.index.pages import ROOT
@@ -316,7 +314,9 @@ def _take_over(
     completed = tuple(pool.map(partial(_complete_and_store, index, layout), new))
     links = (*listed.found.links, *(one.link for one in completed if one.link))
     files = [one.file for one in completed if one.file]
-    place = _place_of_files(project, listed.found.files)
+    # Beside the project's page, as s3pypi puts them: such a tool then finds our files when it writes the page again.
+    keys = [file.key for file in listed.found.files if not file.is_outside and not file.folder]
+    place = project if keys and all(key.startswith(f"{project}/") for key in keys) else ""
 
     def change(manifest: Manifest) -> Manifest:
         after = join(manifest, listed.found, files, links, listed.gone(manifest), layout.folders)
@@ -338,15 +338,6 @@ def _complete(index: WheelIndex, layout: Layout, file: IndexedFile) -> Completed
 def _complete_and_store(index: WheelIndex, layout: Layout, file: IndexedFile) -> Completed:
     """Return the same; its METADATA is written beside it."""
     return store_metadata(index.store, f"{file.key}{METADATA_SUFFIX}", _complete(index, layout, file))
-
-
-def _place_of_files(project: NormalizedName, files: Iterable[IndexedFile]) -> str:
-    """Return the folder of a project's files if they are beside its page, as s3pypi puts them, else "".
-
-    A tool with this layout then finds our files too when it writes the page again.
-    """
-    keys = [file.key for file in files if not file.is_outside and not file.folder]
-    return project if keys and all(key.startswith(f"{project}/") for key in keys) else ""
 
 
 def _keep(index: WheelIndex, stranger: Stranger) -> None:

@@ -350,28 +350,19 @@ def _parse_entry(entry: Mapping[str, Any], key: str) -> Listed | None:
 def _place(address: str) -> str | None:
     """Return the target of an address: relative to the root, else the address itself; None if it is invalid."""
     if not address.startswith(f"{HOST}/"):
-        return _quote_address(address)
+        is_web = address.startswith(("https://", "http://"))
+        return quote(address, safe="%/:=&?~#+!$,;'@()*[]|", errors=AS_IT_IS) if is_web else None
     try:
         path = unquote(urlsplit(address).path, errors="strict")
     except ValueError:
         return None
-    if not _is_text(path):
+    # No page says a lone surrogate, or a character that ends a line.
+    if not (path.isprintable() or not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", path)):
         return None
     if not path.startswith("/-/"):  # it was absolute, with a mount point that only its server knows
         return "/" + posixpath.normpath(path).lstrip("/") + "/" * (path.endswith("/") and path != "/")
     place = posixpath.relpath(path, ROOT_PATH)
     return ("" if place == "." else place) + ("/" if path.endswith("/") and place != "." else "")
-
-
-def _is_text(path: str) -> bool:
-    """Return whether a path has no lone surrogate and no character that ends a line."""
-    return path.isprintable() or not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", path)
-
-
-def _quote_address(address: str) -> str | None:
-    """Return a web address, quoted as installers request it; None for any other address."""
-    is_web = address.startswith(("https://", "http://"))
-    return quote(address, safe="%/:=&?~#+!$,;'@()*[]|", errors=AS_IT_IS) if is_web else None
 
 
 def _document(page: bytes, name: str) -> list[Mapping[str, Any]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.index import pages
-from ci_tools.index.directory import slash
 from ci_tools.index.file_names import version_of
 from ci_tools.index.foreign.pages import parse_project_page
+from ci_tools.index.manifest import slash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

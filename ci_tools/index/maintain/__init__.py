@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ci_tools.index.maintain.flaws import DAMAGED, GONE, NO_METADATA, OTHERS, STALE, UNFINISHED, UNLISTED, IndexFlaw
-from ci_tools.index.maintain.look import verify
+from ci_tools.index.maintain.look import (
+    DAMAGED,
+    GONE,
+    NO_METADATA,
+    OTHERS,
+    STALE,
+    UNFINISHED,
+    UNLISTED,
+    IndexFlaw,
+    verify,
+)
 from ci_tools.index.maintain.marks import yank
 from ci_tools.index.maintain.repairs import repair
 from ci_tools.index.maintain.undo import undo_repair

@@ -13,8 +13,7 @@ from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.ledger import Ledger
-from ci_tools.index.maintain.flaws import IndexFlaw
-from ci_tools.index.maintain.reading import fetch
+from ci_tools.index.maintain.look import IndexFlaw, fetch
 from ci_tools.index.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
 

@@ -11,13 +11,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog.accelerators import FOLDER
-from ci_tools.index.directory import Directory, Root
 from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.finder import data_path
-from ci_tools.index.foreign.listings import rank_names
+from ci_tools.index.foreign.files import rank_names
 from ci_tools.index.foreign.pages import Listed, parse_project_page, projects_on
 from ci_tools.index.ledger import Ledger
-from ci_tools.index.manifest import GENERIC, Manifest, is_project, parse_manifest
+from ci_tools.index.manifest import GENERIC, Directory, Manifest, Root, is_project, parse_manifest
 from ci_tools.index.pages import ROOT, VARIANTS, IndexedFile, Link, is_sealed
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ci_tools.errors import FatwheelError, MachineError, Rejected, count
 from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.ledger import Damaged, Ledger
-from ci_tools.index.maintain.flaws import (
+from ci_tools.index.maintain.look import (
     BACK,
     BROKEN,
     DAMAGED,
@@ -25,9 +25,15 @@ from ci_tools.index.maintain.flaws import (
     UNLISTED,
     UNREAD,
     IndexFlaw,
+    fetch,
+    forget_notes,
+    inspect_directory,
+    look_at,
+    manifest_of,
+    read,
+    read_file,
+    refuse_no_index,
 )
-from ci_tools.index.maintain.look import forget_notes, inspect_directory, look_at, manifest_of, read, refuse_no_index
-from ci_tools.index.maintain.reading import fetch, read_file
 from ci_tools.index.maintain.rebuild import manifest_from_pages
 from ci_tools.index.maintain.undo import Edit, FileEdit, finish_record, record_edits
 from ci_tools.index.objects.store import content_of_bytes
@@ -39,9 +45,8 @@ if TYPE_CHECKING:
 
     from packaging.utils import NormalizedName
 
-    from ci_tools.index.directory import Directory
     from ci_tools.index.maintain.look import Look
-    from ci_tools.index.manifest import Manifest
+    from ci_tools.index.manifest import Directory, Manifest
     from ci_tools.index.pages import IndexedFile
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside

@@ -17,9 +17,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.foreign.layout import is_page
 from ci_tools.index.ledger import OWN, Damaged, Ledger
-from ci_tools.index.maintain.flaws import IndexFlaw
-from ci_tools.index.maintain.look import refuse_no_index
-from ci_tools.index.maintain.reading import fetch
+from ci_tools.index.maintain.look import IndexFlaw, fetch, refuse_no_index
 from ci_tools.index.manifest import Manifest, parse_manifest, read_table
 from ci_tools.index.objects.store import content_of_bytes, content_of_file
 from ci_tools.index.pages import is_sealed

@@ -18,9 +18,18 @@ from typing import IO, TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.index.objects.bucket_reader import GENERATION, GONE, SHA256, BucketReader, md5
+from ci_tools.index.objects.bucket_reader import (
+    GENERATION,
+    GONE,
+    HINT,
+    SHA256,
+    BucketReader,
+    code_of,
+    md5,
+    refuse_page,
+    tag_of,
+)
 from ci_tools.index.objects.lease import Lock, LockBoard, Terms
-from ci_tools.index.objects.refusals import HINT, code_of, refuse_page, tag_of
 from ci_tools.index.objects.store import INDEX, Content, Found, content_of_bytes
 from ci_tools.machine.http.policy import REQUEST
 from ci_tools.model.request import Channel

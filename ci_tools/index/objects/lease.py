@@ -28,8 +28,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
-from ci_tools.index.objects.bucket_reader import BucketReader
-from ci_tools.index.objects.refusals import explain_errors, refuse_page, tag_of
+from ci_tools.index.objects.bucket_reader import BucketReader, explain_errors, refuse_page, tag_of
 from ci_tools.machine.http.policy import BEAT, QUEUE
 
 if TYPE_CHECKING:

@@ -11,8 +11,17 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.util import Retry
 
-from ci_tools.machine.http.faults import BrokenOff, NoParts, TooLarge
-from ci_tools.machine.http.policy import MAX_ASKED, MAX_DOCUMENT, NOT_YET, REQUEST, SERVER_ERROR, TIMEOUT
+from ci_tools.machine.http.policy import (
+    MAX_ASKED,
+    MAX_DOCUMENT,
+    NOT_YET,
+    REQUEST,
+    SERVER_ERROR,
+    TIMEOUT,
+    BrokenOff,
+    NoParts,
+    TooLarge,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

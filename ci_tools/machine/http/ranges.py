@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from requests import HTTPError
 
 from ci_tools.machine.http.client import Body
-from ci_tools.machine.http.faults import NoParts, TooLarge
+from ci_tools.machine.http.policy import NoParts, TooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

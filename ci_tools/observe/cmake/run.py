@@ -25,8 +25,8 @@ from ci_tools.observe.cmake.reply import FACTS, GIT, QUERY, CmakeTarget, TraceFa
 from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.observe.stage import SourceCopy, write_git
 from ci_tools.sandbox import Limits, why_not
+from ci_tools.sandbox.groups import lend_starter
 from ci_tools.sandbox.leftovers import clear, read_safely
-from ci_tools.sandbox.starter import lend_starter
 from ci_tools.source.checkout import COMMIT_DECIDES
 
 if TYPE_CHECKING:

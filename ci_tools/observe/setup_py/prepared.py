@@ -20,8 +20,7 @@ from ci_tools.machine.workplace import scratch
 from ci_tools.observe.build import list_request_archs
 from ci_tools.observe.stage import OBSERVER, OBSERVER_TABLES, identify_tools, importable_folders, write_script
 from ci_tools.sandbox import why_not
-from ci_tools.sandbox.groups import ForkServer
-from ci_tools.sandbox.pool import Pool
+from ci_tools.sandbox.groups import ForkServer, Pool
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.catalog.targets import KINDS, TargetKind, kind_of, load, split_places
 from ci_tools.errors import InputError, nearest
-from ci_tools.index.directory import Root
+from ci_tools.index.manifest import Root
 from ci_tools.index.objects.store import FolderStore, Store
 from ci_tools.index.wheel_index import Settings, WheelIndex
 from ci_tools.publish.targets import UPLOADERS, Target

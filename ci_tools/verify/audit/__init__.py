@@ -10,7 +10,7 @@ from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.files import Finding, Level
 from ci_tools.verify.audit.archive import container, content, files, foreign, hidden
-from ci_tools.verify.audit.libraries import binaries, device, extensions, instructions, macos, needs, system, torch
+from ci_tools.verify.audit.libraries import binaries, device, extensions, instructions, macos, system, torch
 from ci_tools.verify.audit.metadata import entry_points, labels
 from ci_tools.verify.audit.subject import Flaw, Subject
 
@@ -154,9 +154,9 @@ RULES: Mapping[str, AuditRule] = {
     ),
     "suffix": AuditRule(extensions.suffix, "the import fails: Python looks for another file", IMPORT),
     "init": AuditRule(extensions.init, "the import fails", IMPORT),
-    "python-versions": AuditRule(needs.python_versions, "the import fails: undefined symbol", IMPORT),
-    "undefined": AuditRule(needs.undefined, "the import fails: undefined symbol", IMPORT),
-    "needed": AuditRule(needs.needed, "the import fails: cannot open shared object file", IMPORT),
+    "python-versions": AuditRule(extensions.python_versions, "the import fails: undefined symbol", IMPORT),
+    "undefined": AuditRule(extensions.undefined, "the import fails: undefined symbol", IMPORT),
+    "needed": AuditRule(extensions.needed, "the import fails: cannot open shared object file", IMPORT),
     "platform": AuditRule(
         system.platform, "the import fails on systems that the tag promises", "auditwheel show {wheel}"
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.github.attested import read_provenance
-from ci_tools.machine.http.faults import explain_unanswered
+from ci_tools.machine.http.policy import explain_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

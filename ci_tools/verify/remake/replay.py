@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from ci_tools import __version__, catalog
 from ci_tools.addresses import redact
 from ci_tools.build import jobs
-from ci_tools.build.containers.choice import choose
+from ci_tools.build.containers.engines import choose
 from ci_tools.build.units.launchers import OFF, SWITCH
 from ci_tools.config import loader
 from ci_tools.errors import InputError, ShallowError

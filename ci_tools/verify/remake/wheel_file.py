@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from ci_tools.errors import InputError
-from ci_tools.machine.http.faults import explain_unanswered
+from ci_tools.machine.http.policy import explain_unanswered
 from ci_tools.machine.storage import sha256_of
 
 if TYPE_CHECKING:

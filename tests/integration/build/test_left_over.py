@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.cross import arm
+from ci_tools.build import cross
 from ci_tools.build.jobs import list_left_over
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import world, write
@@ -50,8 +50,8 @@ TAG = OWN.replace(".", "")
 @pytest.fixture
 def on_linux(tmp_path: Path) -> tuple[Planned, Outside]:
     """The plan of a project that compiles on Linux only, and an x86-64 machine that has GCC's compiler for Arm."""
-    outside = replace(world(tmp_path), host=arm.FROM)
-    gcc = tmp_path / arm.COMPILER
+    outside = replace(world(tmp_path), host=cross.FROM)
+    gcc = tmp_path / cross.COMPILER
     gcc.write_text("#!/bin/sh\necho 12.2.0\n")
     gcc.chmod(0o755)
     environ = {**outside.environ, "PATH": f"{tmp_path}:{outside.environ['PATH']}"}
@@ -80,7 +80,7 @@ def test_a_pure_wheel_is_built_where_only_a_variable_of_a_platform_makes_the_sou
     setup = FILES["setup.py"].replace('sys.platform == "linux"', '"NATIVE" in os.environ').replace("sys", "os")
     config = FILES["fatwheel.yml"].replace("wheel-platform: linux", "wheel-platform: linux, env: {NATIVE: 1}")
     files = {**FILES, "setup.py": setup, "fatwheel.yml": config.replace('  linux-aarch64: {native: ["*.c"]}\n', "")}
-    outside = replace(world(tmp_path), host=arm.FROM)
+    outside = replace(world(tmp_path), host=cross.FROM)
     planned = make_plan(write(tmp_path / "a", files) / "fatwheel.yml", outside)
     assert [job.name for job in planned.plan.jobs] == ["pure", f"linux-cpu-cp{TAG}"]
     assert list_left_over(planned, outside, here=False) == ()

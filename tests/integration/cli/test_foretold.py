@@ -8,7 +8,7 @@ import pytest
 
 import ci_tools
 from ci_tools.cli.foretold import Foreteller
-from ci_tools.doctor.checkout import read_checkout
+from ci_tools.doctor.files import read_checkout
 from ci_tools.doctor.rehearsal import rehearse as rehearsing
 from ci_tools.doctor.rehearsal.events import Asked
 from ci_tools.doctor.rehearsal.rehearse import to_json

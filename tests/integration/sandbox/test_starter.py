@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.sandbox import Confined, Limits, run_in_sandbox, why_not
-from ci_tools.sandbox.starter import STARTERS, lend_starter
+from ci_tools.sandbox.groups import STARTERS, lend_starter
 
 if TYPE_CHECKING:
     from pathlib import Path

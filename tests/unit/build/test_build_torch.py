@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.builder import Workshop
+from ci_tools.build.requirements import Expected, require_torch, torch_of_job
 from ci_tools.build.toolchain import Toolchain
 from ci_tools.errors import MachineError
 from ci_tools.machine.python import Environment, create

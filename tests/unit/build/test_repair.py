@@ -4,10 +4,10 @@ import os
 from typing import TYPE_CHECKING
 
 from ci_tools.build import repair
+from ci_tools.build.bench.shell import search_path
 from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.formats.binaries.elf import linking
 from ci_tools.formats.relabel import relabel
-from ci_tools.machine.search_path import search_path
 from tests.builders.wheels import LINUX, linked, make, members_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.doctor.check import facts_of
-from ci_tools.doctor.checkout import read_checkout
+from ci_tools.doctor.files import read_checkout
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules import diagnose_checkout
 from ci_tools.doctor.rules.calls import is_of_type

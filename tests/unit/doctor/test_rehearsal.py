@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools.cli.tables.rehearsal import rehearsal_tables
+from ci_tools.cli.tables.upkeep import rehearsal_tables
 from ci_tools.doctor.placed_jobs import ForetoldPlan
 from ci_tools.doctor.rehearsal.events import Asked
-from ci_tools.doctor.rehearsal.outcomes import costs_of, name_secrets, waves_of
-from ci_tools.doctor.rehearsal.rehearse import Rehearsal, rehearse, to_json
+from ci_tools.doctor.rehearsal.rehearse import Rehearsal, costs_of, name_secrets, rehearse, to_json, waves_of
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflow_set import FOLDER, read_set
 from ci_tools.errors import InputError

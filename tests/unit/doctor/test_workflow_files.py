@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.doctor.documents import one_line
-from ci_tools.doctor.grants import access, lacking, unite_grants
+from ci_tools.doctor.documents import access, lacking, one_line, unite_grants
 from ci_tools.doctor.workflows import INHERITED, Used
 from ci_tools.errors import InputError
 from tests.builders.repository_facts import FATWHEEL, NEW, PATH, job, workflow

@@ -6,8 +6,7 @@ import pytest
 
 from ci_tools.formats import receipts
 from ci_tools.formats.json_file import sealed, unsealed
-from ci_tools.index.directory import Directory, parse_directory
-from ci_tools.index.manifest import Manifest, parse_manifest
+from ci_tools.index.manifest import Directory, Manifest, parse_directory, parse_manifest
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.files import Receipt
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from ci_tools.doctor.grants import needed_to_publish
+from ci_tools.doctor.documents import needed_to_publish
 from tests.workflows import rules
 
 if TYPE_CHECKING:

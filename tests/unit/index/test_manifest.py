@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from ci_tools.index.directory import Directory, parse_directory
-from ci_tools.index.manifest import dump_staged_keys, is_project, parse_manifest, parse_staged_keys
+from ci_tools.index.manifest import (
+    Directory,
+    dump_staged_keys,
+    is_project,
+    parse_directory,
+    parse_manifest,
+    parse_staged_keys,
+)
 
 WHEEL = "demo-1.0-py3-none-any.whl"
 HASH = "0a" * 32

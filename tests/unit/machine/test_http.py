@@ -11,8 +11,7 @@ import pytest
 from ci_tools.github import client as github
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.machine.http.client import RETRY, Body, open_session, read_document
-from ci_tools.machine.http.faults import TooLarge, status_of
-from ci_tools.machine.http.policy import CONTENTION, REQUEST, RetryPolicy
+from ci_tools.machine.http.policy import CONTENTION, REQUEST, RetryPolicy, TooLarge, status_of
 from tests.language.modules import imports_of, list_modules, read_module
 from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.http.faults import TooLarge
+from ci_tools.machine.http.policy import TooLarge
 from ci_tools.machine.package_index import files_of
 from ci_tools.machine.remote_wheel import remote_wheel, whole_wheel
 from tests.servers.package_index import Sent, index_of

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
 from ci_tools.index.foreign import files as foreign_files
-from ci_tools.index.maintain.selection import selection_of
+from ci_tools.index.maintain.marks import selection_of
 from ci_tools.index.of_releases import read_listing
 from ci_tools.index.pages import project_and_version
 from ci_tools.model.versions import Minor, parse_specifiers, parse_version, read_required, read_version

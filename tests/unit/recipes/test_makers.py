@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.index.finder.machines import GivenMachine, describe_machine
-from ci_tools.index.finder.recipes import Maker, parse_recipes, recipes_data
-from ci_tools.index.finder.search import ask_by, refuse_maker
+from ci_tools.index.finder.data import Maker, parse_recipes, recipes_data
+from ci_tools.index.finder.search import GivenMachine, ask_by, describe_machine, refuse_maker
 from ci_tools.install.fatwheel_backend import Facts
 from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.makers import list_makers

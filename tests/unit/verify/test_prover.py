@@ -29,8 +29,7 @@ from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
 from ci_tools.plan.make import Planned
 from ci_tools.source import files as source
-from ci_tools.verify.cases import Proof
-from ci_tools.verify.fingerprint import ClaimVerdict, WheelClaim, compare, fingerprint, read_record, write_record
+from ci_tools.verify.fingerprint import ClaimVerdict, Proof, WheelClaim, compare, fingerprint, read_record, write_record
 from ci_tools.verify.prover import prove, status, to_json
 from tests.builders.sources import PROJECT, demo, world
 from tests.builders.wheels import LINUX, PACKAGE, edited, entry, library, make, unit, with_section

@@ -14,7 +14,7 @@ from ci_tools.formats.wheel import SBOM
 from ci_tools.github.client import printable
 from ci_tools.index.finder.axes import name_machine
 from ci_tools.machine.http.client import open_session
-from ci_tools.machine.http.faults import UNANSWERED
+from ci_tools.machine.http.policy import UNANSWERED
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.model.request import HOSTED_MINUTES
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ci_tools.publish.targets.pypi.archives import archive_of
-from ci_tools.publish.targets.pypi.target import PyPITarget
+from ci_tools.publish.targets.pypi.target import PyPITarget, archive_of
 
 __all__ = ["PyPITarget", "archive_of"]

@@ -17,11 +17,10 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.pypi_rules import Held
 from ci_tools.index.file_names import project_and_version
 from ci_tools.machine.http.client import Body, open_session
-from ci_tools.machine.http.faults import UNANSWERED, innermost, status_of
-from ci_tools.machine.http.policy import SERVER_ERROR, TIMEOUT
+from ci_tools.machine.http.policy import SERVER_ERROR, TIMEOUT, UNANSWERED, innermost, status_of
 from ci_tools.machine.waits import Waits
 from ci_tools.model.versions import parse_version
-from ci_tools.publish.targets.pypi.place import AGAIN, READ_AT, UNAUTHORISED, UploadIndex, clean_text
+from ci_tools.publish.targets.pypi.uploader import AGAIN, READ_AT, UNAUTHORISED, UploadIndex, clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -91,7 +90,9 @@ class IndexPages:
     @contextmanager
     def _client(self) -> Iterator[PyPISimple]:
         try:
-            with open_session(self._certificates()) as session:
+            environ = self._outside.environ
+            named = environ.get("TWINE_CERT") or self._place.section.get("ca_cert") or environ.get("REQUESTS_CA_BUNDLE")
+            with open_session(named or "") as session:
                 endpoint = self._simple(session)
                 session.hooks["response"].append(partial(_stay, endpoint))  # before requests follows it
                 with PyPISimple(endpoint, session=session) as client:
@@ -126,11 +127,6 @@ class IndexPages:
         if status == HTTPStatus.UNAUTHORIZED or status >= SERVER_ERROR:
             answer.raise_for_status()
         return status == HTTPStatus.OK and kind.startswith(SIMPLE_TYPES)
-
-    def _certificates(self) -> str:
-        environ = self._outside.environ
-        named = environ.get("TWINE_CERT") or self._place.section.get("ca_cert") or environ.get("REQUESTS_CA_BUNDLE")
-        return named or ""
 
     def _credentials(self) -> tuple[str, str]:
         """Return the user and password for this index, as twine finds them; raise InputError if there are none."""

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
-from ci_tools.formats.pypi_rules import Held, UploadRelease, pypi_problems, strangers
+from ci_tools.formats.pypi_rules import Archive, Held, UploadRelease, pypi_problems, strangers
+from ci_tools.formats.tar import tarfile
+from ci_tools.formats.wheel import open_wheel
 from ci_tools.index.units import CORE, Change, Item, Published, Unit
 from ci_tools.machine.http.policy import LISTING
 from ci_tools.machine.storage import refuse_change, sha256_of
 from ci_tools.model.request import Route
 from ci_tools.model.versions import parse_version
 from ci_tools.publish.targets import UPLOADERS
-from ci_tools.publish.targets.pypi.archives import archive_of
 from ci_tools.publish.targets.pypi.listing import IndexPages
-from ci_tools.publish.targets.pypi.place import AGAIN, clean_text, place_of
-from ci_tools.publish.targets.pypi.uploader import TAKEN, Uploader, parse_answer
+from ci_tools.publish.targets.pypi.uploader import AGAIN, TAKEN, Uploader, clean_text, parse_answer, place_of
 
 if TYPE_CHECKING:
+    import zipfile
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from packaging.version import Version
 
     from ci_tools.machine.context import Outside
 
-
 PATIENCE = 300.0  # seconds until the index must list an uploaded file; PyPI's pages are cached
 SETTLING = 10.0  # seconds to wait for another publisher's upload of a file
+MAX_PKG_INFO = 16 << 20  # bytes
 
 
 class PyPITarget:
@@ -232,3 +236,44 @@ def _has_local_version(wheel: str) -> bool:
         return parse_wheel_filename(wheel)[1].local is not None
     except ValueError:  # InvalidWheelFilename, InvalidVersion, or more digits than Python converts
         return False  # the rules report what is wrong with its name
+
+
+def archive_of(path: Path) -> Archive:
+    """Return the parts of a file that the rules check; raise Rejected if it cannot be read."""
+    return _wheel(path) if path.name.endswith(".whl") else _sdist(path)
+
+
+def _wheel(path: Path) -> Archive:
+    wheel = open_wheel(path)
+    with wheel.archive as archive, path.open("rb") as file:
+        infos = archive.infolist()
+        members = tuple(info.filename for info in infos)
+        unpacked = sum(info.file_size for info in infos)
+        file.seek(-min(path.stat().st_size, 22 + len(archive.comment)), os.SEEK_END)  # end of central directory
+        is_end = file.read(4) == b"PK\x05\x06"  # its signature (APPNOTE 4.3.16)
+        flaws = (*_flaws(infos), *([] if is_end else ["it has bytes after the end of its zip file"]))
+        return Archive(path.name, path.stat().st_size, wheel.dist_info_data("METADATA"), members, unpacked, flaws)
+
+
+def _flaws(infos: Sequence[zipfile.ZipInfo]) -> Iterator[str]:
+    if infos and min(info.header_offset for info in infos):
+        yield "it begins with bytes before its zip file"
+    for info in infos:
+        if info.compress_type not in {ZIP_STORED, ZIP_DEFLATED}:
+            yield f"{info.filename!r} is neither stored nor deflated"
+        if info.flag_bits & 8:
+            yield f"{info.filename!r} gives its size only after its content (a data descriptor)"
+        if info.comment:
+            yield f"{info.filename!r} has a comment"
+
+
+def _sdist(path: Path) -> Archive:
+    top = path.name.removesuffix(".tar.gz")
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            members = tuple(archive.getnames())
+            found = f"{top}/PKG-INFO" in members and archive.getmember(f"{top}/PKG-INFO")
+            file = archive.extractfile(found) if found and found.size <= MAX_PKG_INFO else None
+            return Archive(path.name, path.stat().st_size, file.read() if file else b"", members)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise Rejected(f"{path.name} is not an sdist: {error}") from error

@@ -63,13 +63,11 @@ def _code(library: BinaryIO) -> CpuCode:
         if section.name.startswith(".text"):
             size += section.size
             _count(elf, section, found)
-    asks = found[CPUID] > 0 or any(_is_asking(symbol.name) for symbol in elf.symbols(".dynsym"))
+    # libgcc, glibc and torch's cpuinfo query the CPU's features by such functions.
+    asks = found[CPUID] > 0 or any(
+        ("cpu" in symbol.name.lower() or symbol.name == "getauxval") for symbol in elf.symbols(".dynsym")
+    )
     return CpuCode(_level(elf), found[VZEROUPPER] > FEW + size // PER_BYTES, asks)
-
-
-def _is_asking(symbol: str) -> bool:
-    """Whether a function of another library queries the CPU's features, as in libgcc, glibc and torch's cpuinfo."""
-    return "cpu" in symbol.lower() or symbol == "getauxval"
 
 
 def _count(elf: Elf, section: Section, found: dict[bytes, int]) -> None:

@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 from ci_tools import catalog
 from ci_tools.build.cuda_toolkits import CudaToolkits
 from ci_tools.build.sdk.cuda_windows import LAYOUT, WINDOWS
-from ci_tools.build.sdk.msvc import Bounds, Msvc, msvc_variables, read_bounds
+from ci_tools.build.sdk.installed import Bounds, Msvc, msvc_variables, read_bounds
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.errors import MachineError
 from ci_tools.formats.binaries.fatbinary import units

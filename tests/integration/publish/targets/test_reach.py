@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.index.access import explain_refusal
+from ci_tools.index.wheel_index import explain_refusal
 from ci_tools.machine.context import Silent
 from ci_tools.machine.http.policy import REQUEST
 from ci_tools.model.request import Route

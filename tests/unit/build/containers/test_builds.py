@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from ci_tools.build.containers.builds import Container, explain_failure
+from ci_tools.build.containers import builds
+from ci_tools.build.containers.builds import Container, explain_failure, read_requirements
 from ci_tools.build.containers.engines import EngineImage
-from ci_tools.build.containers.mounts import OUT, Mount
+from ci_tools.build.containers.runs import OUT, Mount
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.machine.process import Ended
 from ci_tools.plan import make
@@ -73,3 +75,31 @@ def test_an_engine_that_fails_is_a_failure_of_the_machine(tmp_path: Path) -> Non
 def test_a_build_that_takes_too_long_says_so(tmp_path: Path) -> None:
     error = explain_failure(_end(tmp_path, -9, PRINTED, timed_out=True), "cpu in a/b", {})
     assert error.message == "cpu in a/b took longer than 2 minutes"
+
+
+def test_an_image_gets_the_versions_of_this_run() -> None:
+    needed = read_requirements()
+    assert any(one.startswith("build>=") for one in needed.asked)
+    assert f"build=={metadata.version('build')}" in needed.pinned
+
+
+def _run_from_source(monkeypatch: pytest.MonkeyPatch, folder: Path, project: str) -> None:
+    """Let Fatwheel lie in a source with this project file, without being installed."""
+
+    def refuse(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    (folder / "pyproject.toml").write_text(project, encoding="utf-8")
+    monkeypatch.setattr(metadata, "requires", refuse)
+    monkeypatch.setattr(builds, "SELF", Mount(folder / "ci_tools", "/fatwheel/toolkit/ci_tools"))
+
+
+def test_a_source_that_is_not_installed_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run_from_source(monkeypatch, tmp_path, '[project]\nname = "fatwheel"\ndependencies = ["build>=1.6"]\n')
+    assert read_requirements().asked == ("build>=1.6",)
+
+
+def test_the_project_file_of_another_project_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run_from_source(monkeypatch, tmp_path, '[project]\nname = "other"\ndependencies = ["build>=1.6"]\n')
+    with pytest.raises(MachineError, match="what Fatwheel requires is not known here"):
+        read_requirements()

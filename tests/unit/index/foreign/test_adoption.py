@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.index.directory import Root
 from ci_tools.index.foreign import adoption
 from ci_tools.index.ledger import Ledger
+from ci_tools.index.manifest import Root
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases

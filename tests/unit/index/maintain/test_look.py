@@ -7,7 +7,7 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.index import maintain
-from ci_tools.index.directory import Root
+from ci_tools.index.manifest import Root
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.promotion import promote
 from ci_tools.publish.targets.addresses import index_of

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.index import maintain
-from ci_tools.index.directory import Root
 from ci_tools.index.foreign.adoption import adopt
 from ci_tools.index.maintain.rebuild import manifest_from_pages
-from ci_tools.index.manifest import parse_manifest
+from ci_tools.index.manifest import Root, parse_manifest
 from ci_tools.index.pages import IndexedFile, Link
 from ci_tools.index.units import Offer
 from ci_tools.publish.targets.addresses import index_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.index.directory import Root
+from ci_tools.index.manifest import Root
 from ci_tools.index.objects.place import Place, place_of
 from ci_tools.index.wheel_index import Settings
 from ci_tools.publish.targets.addresses import index_of, indexes_of, refuse_wrong, targets_of

@@ -20,8 +20,8 @@ from ci_tools.machine import waits
 from ci_tools.machine.context import Silent
 from ci_tools.model.request import Route
 from ci_tools.publish.targets.pypi import PyPITarget
-from ci_tools.publish.targets.pypi import place as pypi_place
 from ci_tools.publish.targets.pypi import target as pypi_target
+from ci_tools.publish.targets.pypi import uploader as pypi_place
 from ci_tools.publish.targets.pypi import uploader as pypi_uploader
 from tests.builders.installers import options_of, run_client
 from tests.builders.releases import Words

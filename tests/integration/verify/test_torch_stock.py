@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.background import Background
 from ci_tools.machine.process import run
+from ci_tools.verify.torch_stock import Background
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 import requests
 from rich.console import Console
 
-from ci_tools.cli import failures, verbose
+from ci_tools.cli import failures
 from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.process import output
@@ -41,8 +41,8 @@ class Answers(Handler):
 def heard() -> Iterator[io.StringIO]:
     """Yield what is logged while the body runs."""
     said = io.StringIO()
-    with verbose.log_until_end():
-        verbose.start(Console(file=said, width=300))
+    with failures.log_until_end():
+        failures.start(Console(file=said, width=300))
         yield said
 
 
@@ -72,7 +72,7 @@ def test_it_is_on_stderr_only(option: str, config: str, capsys: pytest.CaptureFi
     assert (said.out, COMMAND in said.err, COMMAND in plain.err) == (plain.out, True, False)
 
 
-@pytest.mark.parametrize("name", verbose.VARIABLES)
+@pytest.mark.parametrize("name", failures.VARIABLES)
 def test_a_variable_asks_for_it(
     name: str, config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,9 +82,9 @@ def test_a_variable_asks_for_it(
 
 
 def test_it_ends_with_the_command(config: str) -> None:
-    before = [(logger.level, list(logger.handlers)) for logger in (verbose.OURS, verbose.HTTP)]
+    before = [(logger.level, list(logger.handlers)) for logger in (failures.OURS, failures.HTTP)]
     assert main(["plan", config, "-v"]) == 0
-    assert [(logger.level, list(logger.handlers)) for logger in (verbose.OURS, verbose.HTTP)] == before
+    assert [(logger.level, list(logger.handlers)) for logger in (failures.OURS, failures.HTTP)] == before
 
 
 def test_a_request_is_logged_without_its_secrets(address: str) -> None:

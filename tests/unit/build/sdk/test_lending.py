@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.sdk.stand_ins import open_answers, put_toolkit
+from ci_tools.build.sdk.lending import open_answers, put_toolkit
 from ci_tools.build.sdk.torch_parts import TorchParts
 from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.model.platforms import Accelerator

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.verify.loading import explain_failed_import, explain_failed_load
+from ci_tools.verify.modules import explain_failed_import, explain_failed_load
 from tests.builders.wheels import library, linked, make
 from tests.servers import calling
 from tests.servers.prepared import TORCH, address_of

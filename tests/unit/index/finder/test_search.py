@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.index.finder.machines import GivenMachine, describe_machine
+from ci_tools.index.finder.search import GivenMachine, describe_machine
 from ci_tools.install.fatwheel_backend import Facts
 
 HERE = Facts(python="3.12", libc="glibc 2.36", driver="580.65.06", driver_cuda="13.0", gpus=("9.0",))

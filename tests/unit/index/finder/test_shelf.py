@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from ci_tools.index.finder.about import About, read_about, read_newest
+from ci_tools.index.finder.shelf import About, read_about, read_newest
 from ci_tools.index.pages import IndexedFile
 
 METADATA = b"""Metadata-Version: 2.4

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from ci_tools import catalog
-from ci_tools.build import toolchain
-from ci_tools.build.cross import arm
-from ci_tools.build.cross.backends import Backend, explain_own_machine, read_backend, write_settings
+from ci_tools.build import cross, toolchain
+from ci_tools.build.cross import Backend, explain_own_machine, read_backend, write_settings
 from ci_tools.errors import MachineError
 from ci_tools.machine.python import Environment
 from ci_tools.model.platforms import Platform
@@ -74,9 +73,9 @@ def test_a_backend_takes_a_compiler_for_another_machine_or_not(build_system: str
     )
 
 
-def toolchains(folder: Path, backend: Backend, host: str = arm.FROM) -> toolchain.Toolchains:
+def toolchains(folder: Path, backend: Backend, host: str = cross.FROM) -> toolchain.Toolchains:
     """Return the toolchains of a machine that has GCC's cross compiler."""
-    gcc = folder / arm.COMPILER
+    gcc = folder / cross.COMPILER
     gcc.write_text("#!/bin/sh\necho 12.2.0\n")
     gcc.chmod(0o755)
     path = f"{folder}:/usr/bin:/bin"

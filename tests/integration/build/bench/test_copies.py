@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.build.bench.installations import Installations
+from ci_tools.build.bench.copies import Installations
 from ci_tools.machine.installers import INSTALLER
 from ci_tools.machine.python import Environment, create
 from tests.builders.wheels import make

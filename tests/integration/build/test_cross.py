@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.cross.arm import COMPILER, FROM, replace_stubs
+from ci_tools.build.cross import COMPILER, FROM, replace_stubs
 from ci_tools.build.sdk.lending import LENT
 from ci_tools.build.sdk.link_stubs import exports_of, make_stub
 from ci_tools.formats.binaries.elf import Extent, read_elf

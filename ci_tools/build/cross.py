@@ -1,19 +1,25 @@
 """Compiles for Arm on an x86-64 machine: with GCC's cross compiler, if one is on PATH, and this machine's Python.
 
 The Python that runs a build is not the one that its wheel is for. Two variables say so, as in CPython's own cross
-builds (python/cpython, configure.ac: `_PYTHON_HOST_PLATFORM` and `_PYTHON_SYSCONFIGDATA_NAME`); CMake reads a toolchain
-file.
+builds (python/cpython, configure.ac: `_PYTHON_HOST_PLATFORM` and `_PYTHON_SYSCONFIGDATA_NAME`).
+
+setuptools follows CC, CXX and what sysconfig says, and CMake its toolchain file. meson takes a cross file
+only (https://mesonbuild.com/Cross-compilation.html), which meson-python hands on from the build's settings. cargo
+follows none of these: it compiles for its own machine, and what it makes gets the label of the other one.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.sdk.lending import LENT
-from ci_tools.build.sdk.link_stubs import exports_of, make_stub
+from ci_tools.build.sdk.link_stubs import TRIPLE, exports_of, make_stub
 from ci_tools.machine.process import output
+from ci_tools.model.versions import name_of_required
+from ci_tools.source.backends import SETUPTOOLS, scikit_build_core
+from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +28,9 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
+    from ci_tools.model.request import Request
+    from ci_tools.source.files import Tree
 
-TRIPLE = "aarch64-linux-gnu"
 TARGET = "linux-aarch64"  # the host, in our words, of the wheels that are compiled so
 FROM = "linux-x86_64"
 COMPILER = f"{TRIPLE}-g++"
@@ -46,6 +53,82 @@ build_time_vars = dict(importlib.import_module(own).build_time_vars)
 for name in ("EXT_SUFFIX", "SOABI", "MULTIARCH"):
     build_time_vars[name] = build_time_vars[name].replace("x86_64-linux-gnu", "{TRIPLE}")
 """
+MESON = "mesonpy"
+RUST = frozenset({"maturin", "setuptools-rust"})
+TAKES = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # a compiler for another machine, from here or by a variable
+# If a build requires one of these, a backend in its source, or a hook of another, compiles with it.
+COMPILES = frozenset({"scikit-build", "scikit-build-core", "setuptools"})
+CROSS_FILE = f"""\
+[binaries]
+c = '{TRIPLE}-gcc'
+cpp = '{TRIPLE}-g++'
+ar = '{TRIPLE}-ar'
+strip = '{TRIPLE}-strip'
+python = '{{python}}'
+
+[properties]
+needs_exe_wrapper = true
+
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+"""
+
+
+class Backend(NamedTuple):
+    """What builds a project: its backend's name, what its build requires, and whether its source has the backend."""
+
+    name: str
+    requires: tuple[str, ...] = ()
+    in_source: bool = False
+
+    @property
+    def rust(self) -> str:
+        """The requirement by which the build compiles Rust, or ""."""
+        return next((one for one in self.requires if name_of_required(one) in RUST), "")
+
+
+UNKNOWN = Backend("")
+
+
+def read_backend(request: Request, tree: Tree) -> Backend:
+    """Return what builds the project of a request, as its pyproject.toml says."""
+    project = ProjectFile(request, tree)
+    return Backend(project.backend, project.build_requires(), bool(project.value("build-system", "backend-path")))
+
+
+def explain_own_machine(backend: Backend) -> str:
+    """Return why a backend may compile for the machine that runs it only, or "" if it takes another's compiler."""
+    if backend.rust:
+        return f'cargo compiles for that one only (the build requires "{backend.rust}")'
+    takes = backend.name in TAKES and not backend.in_source
+    if takes or any(name_of_required(one) in COMPILES for one in backend.requires):
+        return ""
+    if backend.in_source:
+        return f"nothing says that the source's own backend ({backend.name}) compiles for another one"
+    return f"nothing says that {backend.name or 'its backend'} compiles for another one"
+
+
+def write_settings(
+    backend: str, isolated: Environment, scratch: Path, *, is_cross: bool = False
+) -> Mapping[str, str | list[str]]:
+    """Return a backend's settings (PEP 517), with `is_cross` those for Arm; the file that they name is put into place.
+
+    meson-python and scikit-build-core build in a folder of a random name, which debug information would repeat, and
+    nvcc in names of what is generated there: here it has always the same.
+    meson would take what the compiler makes for programs that this machine can run, if it has qemu for them: so the
+    file says that it needs a wrapper, and a build is the same on every machine.
+    """
+    if backend not in {MESON, scikit_build_core.WITHOUT_SETUPTOOLS}:
+        return {}
+    settings: dict[str, str | list[str]] = {"build-dir": str(scratch / "build")}
+    if not is_cross or backend != MESON:
+        return settings
+    file = scratch / "cross.ini"
+    file.write_text(CROSS_FILE.format(python=isolated.python), encoding="utf-8")
+    return {**settings, "setup-args": [f"--cross-file={file}"]}
 
 
 def is_cross(job: Job, catalog: Catalog, host: str) -> bool:

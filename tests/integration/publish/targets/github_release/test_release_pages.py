@@ -10,8 +10,7 @@ import pytest
 from ci_tools.errors import MachineError
 from ci_tools.github.client import Hub
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.targets.github_release.listings import read_listings
-from ci_tools.publish.targets.github_release.release_pages import write_pages
+from ci_tools.publish.targets.github_release.release_pages import read_listings, write_pages
 from tests.builders import wheels
 from tests.builders.github_units import LOCAL, PLAIN, target
 from tests.builders.installers import run_client

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import catalog
-from ci_tools.build import cuda_toolkits
-from ci_tools.build.cross import arm
+from ci_tools.build import cross, cuda_toolkits
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.machine.python import Environment
 from ci_tools.model.platforms import Accelerator, Platform
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Arm wheels for 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """The PATH of a machine with a cross compiler."""
-    program = tmp_path / "bin" / arm.COMPILER
+    program = tmp_path / "bin" / cross.COMPILER
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 12.2.0\n")
     program.chmod(0o755)
@@ -40,7 +39,7 @@ def path(tmp_path: Path) -> str:
 
 
 def refusal(path: str, *, wanted: str = ARM, here: str = "linux-x86_64", **fields: str) -> str:
-    return arm.explain_refusal(replace(JOB, **fields), wanted, here, {"PATH": path})
+    return cross.explain_refusal(replace(JOB, **fields), wanted, here, {"PATH": path})
 
 
 def test_an_arm_wheel_is_compiled_where_the_compiler_is(path: str) -> None:
@@ -50,7 +49,7 @@ def test_an_arm_wheel_is_compiled_where_the_compiler_is(path: str) -> None:
     assert refusal(path, wanted="macos-arm64") == (
         "linux-aarch64 wheels are built on macos-arm64, this machine is linux-x86_64"
     )
-    assert arm.compiler_of({"PATH": path}) == "aarch64-linux-gnu-g++ 12.2.0"
+    assert cross.compiler_of({"PATH": path}) == "aarch64-linux-gnu-g++ 12.2.0"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,7 @@ def test_no_other_machine_compiles_for_arm(path: str) -> None:
 def test_a_builds_python_says_that_it_is_for_arm(tmp_path: Path) -> None:
     packages = tmp_path / "env/lib/python3.12/site-packages"
     packages.mkdir(parents=True)
-    told = arm.prepare_environment(Environment(path=tmp_path / "env", variables={}, log=tmp_path / "log"), tmp_path)
+    told = cross.prepare_environment(Environment(path=tmp_path / "env", variables={}, log=tmp_path / "log"), tmp_path)
     plain, other = (
         subprocess.run([sys.executable, "-c", ASKS], capture_output=True, text=True, check=True, env=env).stdout.split()
         for env in ({}, {**told, "PYTHONPATH": str(packages)})

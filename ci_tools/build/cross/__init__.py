@@ -1,1 +1,0 @@
-"""Compilers for another machine than the one that builds, and the build backends that take one."""
