@@ -58,6 +58,7 @@ class Mislabel(NamedTuple):
 
     what: str
     is_certain: bool  # False: the audit of the wheel decides
+    way_out: str = ""  # what would make it true, where that is not a tag of setuptools
 
 
 class PythonApi(NamedTuple):
@@ -91,6 +92,8 @@ def explain_false_tag(api: PythonApi) -> str:
 
 def explain_way_out(api: PythonApi) -> str:
     """Return what to change about a tag that is not true."""
+    if api.mislabel and api.mislabel.way_out:
+        return f"expected {api.mislabel.way_out}"
     if api.kind is Binding.STABLE and api.lowest:
         if PY_API in api.where:
             nanobind = "from cp312 on nanobind's STABLE_ABI, with Python's component Development.SABIModule"

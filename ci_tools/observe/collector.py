@@ -354,7 +354,7 @@ class _Collector:
             python_api=find_contradiction(api, self.includes.external_includes(sources)) or api,
             torch_abi=doubt_torch_abi(abi, self.project),
             pure_tag=found.pure_tag,
-            unsupported=found.unsupported or explain_foreign(self.project.tree, found.where, facts) or None,
+            unsupported=found.unsupported or explain_foreign(self.project.tree, found, facts) or None,
             warnings=(
                 *found.warnings,
                 *(forced if facts.accelerator == CUDA else ()),

@@ -7,9 +7,12 @@ import functools
 import json
 import re
 import sys
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
+from packaging.utils import canonicalize_name
+
+from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, Mislabel, PythonApi
 from ci_tools.model.versions import Minor, admits, name_of_required
 from ci_tools.source.backends.facts import MAY_SHIP, Read, requires_python, select_binaries
 from ci_tools.source.project_file import TomlFile, table
@@ -39,13 +42,13 @@ BACKENDS = {
 # ruff: noqa: SIM905 - as words they fit on a page
 # Build requirements beside which pdm still compiles nothing. pdm runs every installed plugin, hatchling only those that
 # are named, and the other three have no plugins.
-
 PLAIN_COMPANIONS = frozenset(
     "dunamai packaging pdm-backend pdm-build-locked pdm-pep517 pip setuptools setuptools-scm toml tomli "
     "typing-extensions versioningit vcs-versioning wheel".split()
 )
 PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
 JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
+OWN_TAG = "the wheel is tagged for the machine that builds it"
 KEEPS_TAG = "which sets no tag, so its wheel is a pure one's"
 # Words in a script by which its wheel may get another tag than the backend's pure one, or which run further code.
 OTHER_TAG = re.compile(
@@ -60,6 +63,10 @@ NATIVE_HOOK = [
     re.compile(rf"""^(?!\s*(?:if|elif)\b)[^#\n]*build_data\[["']{name}["']\]\s*=\s*{value}\b""", re.MULTILINE)
     for name, value in (("infer_tag", "True"), ("pure_python", "False"))
 ]
+# The tag that a hook writes, up to the platform: of a wheel for every Python, with a library for ctypes or torch.
+HOOK_TAG = re.compile(r"""^[^#\n]*\bbuild_data\[["']tag["']\]\s*=\s*f?["'](?P<tag>py[\w.]+-none)-""", re.MULTILINE)
+WAY_OUT = "a tag for its machine, by a build hook of hatchling, `is-purelib = false` of pdm or a build script of poetry"
+LEAVES_OUT = re.compile("exclude|only-include")  # settings of hatchling, pdm, poetry and uv
 THREE = re.compile(r"\s*(\^|~=?|>=?|===?)?\s*[3-9]")  # a part of a specifier that excludes Python 2
 MINORS = 100  # of Python 2, that hatchling tries
 TRUE = frozenset({"1", "true"})  # values of a variable that hatchling reads as true
@@ -71,16 +78,39 @@ def read(project: ProjectFile, env: Mapping[str, str], backend: str = "") -> Rea
     It is the project's own backend, or the one that this passes on.
     """
     tool = BACKENDS[backend or project.backend]
-    said = [*_doubts(project, tool, env)]
+    reader = {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}.get(tool)  # flit and uv run nothing of the project
+    said = [*reader(project, env)] if reader else []
     why = next((one for one in said if not one.endswith(KEEPS_TAG)), "")
-    if why and (native := _explain_native(project, tool)):
+    full, tag = PythonApi(Binding.FULL, f"{project.name}:1"), _pure_tag(project, tool)
+    own = TomlFile.of(project.tree, project.path("hatch.toml")).table("build")
+    told = json.dumps(_keep_wheel_settings([project.table("tool", tool), own]))
+    binaries = tuple(select_binaries(project.tree, project.request.subdirectory, told))
+    if why and (native := _find_native(project, tool)):
         warning = f"{why}, so what it compiles is not known"
-        return Read(Extensions.SOME, native, PythonApi(Binding.FULL, native), warnings=(warning,))
-    extensions = Extensions.UNKNOWN if why else Extensions.NONE
+        return Read(Extensions.SOME, native.where, native, warnings=(warning,))
+    if why:
+        return Read(Extensions.UNKNOWN, why, full, pure_tag=tag, ships=binaries if why.endswith(OWN_TAG) else ())
     named = f"{project.backend} passes on {backend}, which" if backend else project.backend
-    plain = f"{project.place('build-system', 'build-backend')}: {named} compiles nothing"
-    where = why or next(iter(said), plain)
-    return Read(extensions, where, PythonApi(Binding.FULL, f"{project.name}:1"), pure_tag=_pure_tag(project, tool))
+    place = str(project.place("build-system", "build-backend"))
+    pure = Read(Extensions.NONE, next(iter(said), f"{place}: {named} compiles nothing"), full, pure_tag=tag)
+    packed = tuple(name for name in binaries if _is_packed(project, name, told))
+    if not packed:
+        return pure
+    what = f"{tool} tags each wheel for any machine"
+    if LEAVES_OUT.search(told):
+        return pure._replace(warnings=(f"{packed[0]}:1: {MAY_SHIP}, and {what}: the audit of it decides",))
+    label = Mislabel(f"{packed[0]} is compiled, and {what}", is_certain=True, way_out=WAY_OUT)
+    api = full._replace(tag=f"{tag}-none", tagged_at=place, mislabel=label)
+    return Read(Extensions.SOME, f"{packed[0]}:1: {MAY_SHIP}", api, ships=packed)
+
+
+def _is_packed(project: ProjectFile, name: str, told: str) -> bool:
+    """Whether a file is in a package of the project or in what its settings name, which a wheel holds as it is."""
+    path = PurePosixPath(name).relative_to(project.folder)
+    own = {canonicalize_name(part) for part in path.parts[:2]}  # below src, too
+    is_named = any(f'"{one}"' in told for one in (path, *path.parents[:-1]))
+    in_package = any(str(project.folder / one / "__init__.py") in project.tree.names for one in path.parents)
+    return in_package or is_named or canonicalize_name(project.request.name) in own
 
 
 def _pure_tag(project: ProjectFile, tool: str) -> str:
@@ -114,14 +144,6 @@ def _poetry_excludes_python_2(project: ProjectFile) -> bool:
     return bool(alternatives) and all(any(THREE.match(part) for part in one.split(",")) for one in alternatives)
 
 
-def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator[str]:
-    readers = {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}  # flit and uv run nothing of the project
-    yield from readers[tool](project, env) if tool in readers else ()
-    told = json.dumps(_keep_wheel_settings(project.table("tool", tool)))
-    for binary in select_binaries(project.tree, project.request.subdirectory, told):
-        yield f"{binary}:1: {MAY_SHIP}"
-
-
 def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML
     """Return the settings of the backend, without those for sdists and environments."""
     if isinstance(said, list):
@@ -135,18 +157,22 @@ def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML
     return said
 
 
-def _explain_native(project: ProjectFile, tool: str) -> str:
-    """Return what makes a wheel one for the platform and the Python that build it, whatever is compiled; "" if nothing.
+def _find_native(project: ProjectFile, tool: str) -> PythonApi | None:
+    """Return the Python API of a wheel for the machine that builds it, whatever is compiled; None if it is not known.
 
     A hook of hatchling's may say so; pdm-backend does where setuptools runs (its builders/wheel.py).
     """
-    if tool == "pdm" and project.value("tool", "pdm", "build", "is-purelib") is None:
+    build = project.table("tool", tool, "build")
+    if tool == "pdm" and build.get("is-purelib") is None and build.get("run-setuptools"):
         place = project.place("tool", "pdm", "build", "run-setuptools")
-        return f"{place}: setuptools compiles" if project.value("tool", "pdm", "build", "run-setuptools") else ""
-    for name in project.tree.files if tool == "hatch" else ():
-        if name.endswith(".py") and all(one.search(project.tree.text(name)) for one in NATIVE_HOOK):
-            return f"{name}: its hook makes a wheel for the Python that builds"
-    return ""
+        return PythonApi(Binding.FULL, f"{place}: setuptools compiles")
+    texts = {name: project.tree.text(name) for name in project.tree.files if tool == "hatch" and name.endswith(".py")}
+    for name, text in texts.items():
+        if all(one.search(text) for one in NATIVE_HOOK):
+            return PythonApi(Binding.FULL, f"{name}: its hook makes a wheel for the Python that builds")
+    tagged = {found["tag"]: name for name, text in texts.items() for found in HOOK_TAG.finditer(text)}
+    where = "".join(f"{name}: its hook tags the wheel {tag}" for tag, name in tagged.items())
+    return PythonApi(Binding.NONE, where) if len(tagged) == 1 else None
 
 
 # ---------------------------------------------------------------- hatchling
@@ -226,4 +252,4 @@ def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
         place = project.place(*build, "custom-hook") if named else f"{project.path(script)}:1"
         yield _judge_script(project, str(place), script)
     if project.value(*build, "is-purelib") is False:
-        yield f"{project.place(*build, 'is-purelib')}: the wheel is tagged for the machine that builds it"
+        yield f"{project.place(*build, 'is-purelib')}: {OWN_TAG}"

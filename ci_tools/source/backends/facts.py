@@ -57,6 +57,7 @@ class Read(NamedTuple):
     warnings: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()  # folders whose sources no target of the build compiles
     pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that binds to no Python ABI
+    ships: tuple[str, ...] = ()  # compiled files of the source that are in the wheel as they are
 
 
 def oldest(project: ProjectFile, lowest: Minor, *, free_threaded: bool = False) -> Minor | None:
@@ -78,15 +79,16 @@ NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"
 MAY_SHIP = "a compiled file, which the wheel may contain"
 
 
-def explain_foreign(tree: Tree, where: str, facts: PlatformFacts) -> str:
-    """Return why the compiled file that a doubt is about is of no use to a platform; "" if it may be."""
-    name = where.partition(":")[0]
-    if not where.endswith(MAY_SHIP):
+def explain_foreign(tree: Tree, found: Read, facts: PlatformFacts) -> str:
+    """Return why the compiled files that a wheel may ship are of no use to a platform; "" if one may be."""
+    ships = found.ships or [found.where.partition(":")[0]] * found.where.endswith(MAY_SHIP)
+    whose: dict[str, tuple[str, ...]] = {}
+    for name in ships:
+        with (tree.root / name).open("rb") as file:
+            whose[name] = name_systems(file)
+    if not whose or any(not systems or f"{facts.os} {facts.machine}" in systems for systems in whose.values()):
         return ""
-    with (tree.root / name).open("rb") as file:
-        systems = name_systems(file)
-    is_own = not systems or f"{facts.os} {facts.machine}" in systems
-    return "" if is_own else f"its wheel may ship {name}, which is for {', '.join(systems)}"
+    return f"its wheel may ship {ships[0]}, which is for {', '.join(whose[ships[0]])}"
 
 
 def select_binaries(tree: Tree, folder: str, told: str = "") -> Iterator[str]:

@@ -7,15 +7,19 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.config import loader
-from ci_tools.model.evidence import Binding, Extensions
-from ci_tools.model.versions import Python
+from ci_tools.model.evidence import Binding, Extensions, PythonApi
+from ci_tools.model.platforms import Platform
+from ci_tools.model.versions import Python, parse_specifiers
+from ci_tools.plan.wheel_names import find_false_tags
 from ci_tools.source import backends
 from ci_tools.source import files as source
 from ci_tools.source.backends import CellFacts, select_binaries
+from ci_tools.source.backends.facts import Read, explain_foreign
 from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import demo, world
 
 NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
+LINUX_CPU = Platform.LINUX_CPU
 CELL = CellFacts("linux", "x86_64", Python.parse("3.12"))
 HOOK = "[tool.hatch.build.targets.wheel.hooks.mypyc]\nenable-by-default = false\n"
 JUPYTER = "[tool.hatch.build.hooks.jupyter-builder]\n"
@@ -197,27 +201,86 @@ def test_hooks_of_hatch_toml_count(tmp_path: Path) -> None:
     assert (found.extensions, found.where.partition(" ")[0]) == (UNKNOWN, "hatch.toml:2:")
 
 
+WHEEL = "[tool.hatch.build.targets.wheel]\n"
+
+
 @pytest.mark.parametrize(
     ("name", "more", "expected"),
     [
-        pytest.param("demo/kernel.so", "", UNKNOWN, id="library-in-the-package"),
-        pytest.param("demo/weights.bin", "", UNKNOWN, id="library-by-another-name"),
+        pytest.param("demo/kernel.so", "", SOME, id="library-in-the-package"),
+        pytest.param("src/demo/bin/weights.bin", "", SOME, id="library-by-another-name"),
+        pytest.param("other/kernel.so", "", SOME, id="library-in-another-package"),
+        pytest.param("assets/kernel.so", f"{WHEEL}force-include = {{'assets/kernel.so' = 'demo/k.so'}}\n", SOME,
+                     id="library-by-its-path"),
+        pytest.param("assets/kernel.so", "", NONE, id="library-beside-the-package"),
+        pytest.param("demo/kernel.so", f"{WHEEL}exclude = ['*.so']\n", NONE, id="library-that-may-be-left-out"),
         pytest.param("tests/data/kernel.so", "", NONE, id="library-that-tests-read"),
-        pytest.param(
-            "tests/data/kernel.so",
-            "[tool.hatch.build.targets.wheel]\npackages = ['tests']\n",
-            UNKNOWN,
-            id="tests-that-are-packed",
-        ),
+        pytest.param("tests/data/kernel.so", f"{WHEEL}packages = ['tests']\n", SOME, id="tests-that-are-packed"),
     ],
-)
+)  # fmt: skip
 def test_a_compiled_file_in_the_source_is_no_pure_wheel(
     tmp_path: Path, name: str, more: str, expected: Extensions
 ) -> None:
-    project = opened(tmp_path, {"pyproject.toml": pyproject("hatchling.build", more), name: BINARY})
-    found = backends.read(project, {}, CELL)
+    files = {"pyproject.toml": pyproject("hatchling.build", more), "other/__init__.py": "", name: BINARY}
+    found = backends.read(opened(tmp_path, files), {}, CELL)
     assert found is not None
-    assert (found.extensions, found.where.startswith(f"{name}:1: a compiled file")) == (expected, expected is UNKNOWN)
+    assert (found.extensions, found.where.startswith(f"{name}:1: a compiled file")) == (expected, expected is SOME)
+    assert (found.ships, bool(found.python_api.mislabel)) == ((name,) * (expected is SOME), expected is SOME)
+    assert ("the audit of it decides" in "".join(found.warnings)) == ("exclude" in more)
+
+
+@pytest.mark.parametrize(
+    "backend", ["hatchling.build", "pdm.backend", "poetry.core.masonry.api", "flit_core.buildapi", "uv_build"]
+)
+def test_the_tag_of_a_backend_that_knows_no_machine_is_not_true_of_a_library(tmp_path: Path, backend: str) -> None:
+    content = pyproject(backend, 'requires-python = ">=3.10"\n')
+    found = backends.read(opened(tmp_path, {"pyproject.toml": content, "demo/a.so": BINARY}), {}, CELL)
+    assert found
+    (problem,) = find_false_tags(LINUX_CPU, found.python_api, [CELL.python], parse_specifiers(">=3.10"))
+    assert "pyproject.toml:2: linux-cpu: the wheel is tagged py3-none, though demo/a.so is compiled" in str(problem)
+    assert "expected a tag for its machine, by a build hook" in str(problem)
+
+
+def test_a_wheel_that_is_tagged_for_its_machine_ships_what_is_for_that_machine(tmp_path: Path) -> None:
+    content = pyproject("pdm.backend", "[tool.pdm.build]\nis-purelib = false\n")
+    found = backends.read(opened(tmp_path, {"pyproject.toml": content, "demo/a.so": BINARY}), {}, CELL)
+    assert found
+    assert (found.extensions, found.ships, found.python_api.mislabel) == (UNKNOWN, ("demo/a.so",), None)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        pytest.param("build_data['tag'] = f'py3-none-{platform}'", Binding.NONE, id="for-every-python"),
+        pytest.param('    build_data["tag"] = "py2.py3-none-win_amd64"', Binding.NONE, id="for-python-2-too"),
+        pytest.param("build_data['tag'] = f'cp{major}{minor}-{abi}-{platform}'", Binding.FULL, id="computed"),
+        pytest.param("# build_data['tag'] = 'py3-none-any'", Binding.FULL, id="in-a-comment"),
+    ],
+)
+def test_the_tag_that_a_hook_writes_is_foretold(tmp_path: Path, line: str, kind: Binding) -> None:
+    content = pyproject("hatchling.build", "[tool.hatch.build.hooks.custom]\n")
+    hook = f"import hatchling\nif platform:\n    pass\nif pure:\n    {line.strip()}\n    tag = 1\n"
+    found = backends.read(opened(tmp_path, {"pyproject.toml": content, "hatch_build.py": hook}), {}, CELL)
+    assert found
+    assert (found.python_api.kind, found.extensions is SOME) == (kind, kind is Binding.NONE)
+
+
+@pytest.mark.parametrize(
+    ("ships", "os", "is_foreign"),
+    [
+        pytest.param(("a.so",), "linux", False, id="its-own"),
+        pytest.param(("a.so",), "windows", True, id="of-another-system"),
+        pytest.param(("a.so", "b.bin"), "windows", False, id="beside-one-of-no-system"),
+        pytest.param((), "windows", False, id="none"),
+    ],
+)
+def test_a_wheel_is_of_no_use_where_none_of_its_libraries_is(
+    tmp_path: Path, ships: tuple[str, ...], os: str, *, is_foreign: bool
+) -> None:
+    tree = opened(tmp_path, {"a.so": BINARY, "b.bin": b"data"}).tree
+    facts = catalog.load().platforms[LINUX_CPU]._replace(os=os)
+    found = Read(SOME, "", PythonApi(Binding.FULL, ""), ships=ships)
+    assert bool(explain_foreign(tree, found, facts)) == is_foreign
 
 
 def test_what_an_sdist_alone_is_told_to_hold_is_not_packed(tmp_path: Path) -> None:
