@@ -19,7 +19,7 @@ from ci_tools.machine.storage import naming
 from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
@@ -38,8 +38,24 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
     known = MANYLINUX.fullmatch(job.wheel_platform)
     is_cross = known is not None and known[1] != platform.machine()
     auditwheel = start_module("auditwheel", FOR_ANOTHER.format(known[1]) if known and is_cross else "")
+    if claimed := re.findall(r"(?:many|musl)linux\w+", wheel.stem.rpartition("-")[2]):
+        wheel = _drop_claims(wheel, claimed, known[1] if known else platform.machine(), out.parent / "unclaimed")
     command = [*auditwheel, "repair", "--plat", job.wheel_platform, "--only-plat"]
     return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
+
+
+def _drop_claims(wheel: Path, claimed: Collection[str], machine: str, folder: Path) -> Path:
+    """Return a copy of a wheel without the levels that its build claims, which auditwheel would keep beside its own.
+
+    `plat_name = manylinux2014_x86_64` in a setup.cfg claims one, whatever the wheel needs.
+    """
+    from auditwheel.wheeltools import InWheelCtx, add_platforms  # type: ignore[import-untyped] # noqa: PLC0415 - slow
+
+    folder.mkdir()
+    with InWheelCtx(wheel, folder / wheel.name) as opened:
+        opened.out_wheel = add_platforms(opened, [f"linux_{machine}"], claimed)
+    kept: Path = opened.out_wheel
+    return kept
 
 
 def explain_level(wheel: Path, wheel_platform: str) -> str:
