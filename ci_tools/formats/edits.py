@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
 EXTENSIONS = TORCH_EXTENSIONS | {"Extension"}
 MAX_POSITIONAL = 3  # name, sources and include folders; the macros come next
-ASKS_GPU = "torch.cuda.is_available()"
 SWITCH = "LIMITED_API"
 SWITCHED = f'{SWITCH} = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded Python has no limited API'
 
@@ -85,20 +84,22 @@ def set_target(text: str, target: Minor) -> str | None:
 def let_variable_ask(text: str) -> str | None:
     """Return a Python file that takes FORCE_CUDA=1 for a GPU wherever it asks torch for one; None if it never does."""
     module = _parse_module(text)
-    calls = list(filter(_asks_gpu, _calls(module, {"is_available"}))) if module else []
-    if module is None or not calls:
+    asked = [node for node in ast.walk(module) if isinstance(node, ast.expr) and _asks_gpu(node)] if module else []
+    if module is None or not asked:
         return None
     editor = _Editor(text)
-    changes = [TextEdit(*editor.span(call), f'({ASKS_GPU} or os.environ.get("FORCE_CUDA") == "1")') for call in calls]
+    switched = [f'({ast.get_source_segment(text, one)} or os.environ.get("FORCE_CUDA") == "1")' for one in asked]
+    changes = [TextEdit(*editor.span(one), new) for one, new in zip(asked, switched, strict=True)]
     edited = _apply_changes(text, [*_import_os(text, module), *changes])
     return edited if _parse_module(edited) else None
 
 
-def _asks_gpu(call: ast.Call) -> bool:
-    """Whether a call is `torch.cuda.is_available()`."""
-    of = call.func.value if isinstance(call.func, ast.Attribute) else None
-    of_torch = isinstance(of, ast.Attribute) and of.attr == "cuda" and getattr(of.value, "id", "") == "torch"
-    return of_torch and not call.args and not call.keywords
+def _asks_gpu(node: ast.expr) -> bool:
+    """Whether an expression is `torch.cuda.is_available()`, or that `torch.cuda.device_count()` is not 0."""
+    counted = isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Gt, ast.GtE, ast.NotEq))
+    call = node.left if isinstance(node, ast.Compare) and counted else node
+    name = "device_count" if counted else "is_available"
+    return isinstance(call, ast.Call) and ast.unparse(call) == f"torch.cuda.{name}()"
 
 
 def _import_os(text: str, module: ast.Module) -> list[TextEdit]:

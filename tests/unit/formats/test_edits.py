@@ -55,6 +55,7 @@ def test_the_limited_api_is_put_into_a_meson_build(before: str, after: str | Non
     assert edits.declare_meson_limited_api(before, Minor(3, 10)) == after
 
 
+COUNTED = 'torch.cuda.device_count() > 0 or os.environ.get("FORCE_CUDA") == "1"'
 GUARD = 'torch.cuda.is_available() or os.environ.get("FORCE_CUDA") == "1"'
 
 
@@ -65,6 +66,9 @@ GUARD = 'torch.cuda.is_available() or os.environ.get("FORCE_CUDA") == "1"'
                      f"import os, torch\nif ({GUARD}):\n    pass\n", id="os-is-imported"),
         pytest.param("from __future__ import annotations\nimport torch\nx = not torch.cuda.is_available()\n",
                      f"from __future__ import annotations\nimport os\nimport torch\nx = not ({GUARD})\n", id="no-os"),
+        pytest.param("import os\nx = 1 if torch.cuda.device_count() > 0 else 2\n",
+                     f"import os\nx = 1 if ({COUNTED}) else 2\n", id="a-count"),
+        pytest.param("import os\nx = torch.cuda.device_count() == 0\n", None, id="a-count-of-none"),
         pytest.param("import torch\nx = torch.xpu.is_available()\n", None, id="another-device"),
         pytest.param("x = torch.cuda.is_available(\n", None, id="not-python"),
     ],
