@@ -129,6 +129,9 @@ def describe_starter(written: WrittenConfig) -> Iterator[str]:
     for names, why in _group((one.platform, one.why) for one in found.left):
         yield plain(f"  left out: {names}: {why}")
     yield plain(f"  Python {', '.join(map(str, found.pythons))}; {_torch(found)}")
+    for one in found.lacking:
+        what = "only the trials install it" if one.extra else "users lack it, unless the project requires it"
+        yield plain(f"  {one}: {what}")
     for note in found.told.notes:
         yield plain(f"  {note.place}: cibuildwheel's {note.option}: {note.what}")
     if written.callers:

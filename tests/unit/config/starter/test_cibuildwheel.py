@@ -40,11 +40,11 @@ setup(packages=["demo"], ext_modules=built, options={"bdist_wheel": {"py_limited
 """
 
 
-def start(root: Path, lines: str, *, limited: bool = False) -> tuple[WrittenConfig, Request]:
+def start(root: Path, lines: str, *, limited: bool = False, body: str = "") -> tuple[WrittenConfig, Request]:
     """Write a starter for a project that tells cibuildwheel some lines; its plan warns of nothing."""
     setup = SETUP.replace("LIMITED", str(limited))
     code = "#define Py_LIMITED_API 0x030A0000\n#include <Python.h>\n" if limited else "#include <Python.h>\n"
-    files = {"pyproject.toml": f"{PROJECT}{lines}", "setup.py": setup, "demo/__init__.py": "", "demo.c": code}
+    files = {"pyproject.toml": f"{PROJECT}{lines}", "setup.py": setup, "demo/__init__.py": body, "demo.c": code}
     written = starter.write(write(root / "demo", files), catalog.load(), shared_world())
     assert make_plan(written.path, shared_world()).plan.warnings == ()
     return written, loader.load(written.path, catalog.load())
@@ -132,3 +132,11 @@ def test_workflows_that_call_test_infra_are_named_with_the_command_that_reads_th
     written, _ = start(tmp_path, "")
     command = f"`fatwheel init --from-test-infra {place}` takes what it asks for"
     assert f"  {place} calls pytorch/test-infra: {command}" in [*describe_starter(written)]
+
+
+def test_what_users_lack_at_an_import_is_said_beside_what_the_trials_install(tmp_path: Path) -> None:
+    written, _ = start(tmp_path, "", body="import yaml\n")
+    (said,) = [line for line in describe_starter(written) if "pyyaml" in line]
+    assert said.endswith(
+        "which nothing that the project requires brings: users lack it, unless the project requires it"
+    )
