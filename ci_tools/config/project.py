@@ -42,12 +42,17 @@ NOT_A_PACKAGE = (("uv", "package", False), ("poetry", "package-mode", False), ("
                  ("rye", "virtual", True))  # fmt: skip
 # A path in a build file that leads above the file's folder, also where a setup.py joins it of parts.
 LEADS_UP = re.compile(r"""(?<![\w.])(?:\.\./)+[\w./-]*|["']\.\.["']\s*,\s*["'](?P<part>[\w./-]+)["']""")
+# The name that setuptools takes from a table or a call, where pyproject.toml has no [project].
+NAMES = (
+    ("setup.cfg", re.compile(r"^\[metadata\]\n(?:(?!\[).*\n)*?name\s*[=:]\s*(?P<name>[^\s#;]+)", re.MULTILINE)),
+    ("setup.py", re.compile(r"""\bsetup\((?:[^()]|\([^()]*\))*?\bname\s*=\s*["'](?P<name>[\w.-]+)["']""")),
+)
 INHERITS = re.compile(r"\bworkspace\s*=\s*true\b")
 MAX_SHOWN = 8  # packages that a message lists
 
 
 class Package(NamedTuple):
-    """A folder of the source that can be built, "" for its root, and the name that its pyproject.toml states."""
+    """A folder of the source that can be built, "" for its root, and the name that its build files state."""
 
     folder: str
     name: str = ""
@@ -121,7 +126,9 @@ def _packages_in(tree: Tree, folder: str) -> list[Package]:
     content = parse_toml(tree.text(name), name)
     if f"{prefix}setup.py" not in tree.names and not {"project", "build-system"} & content.keys():
         return []
-    return [Package(folder, _stated_name(content))]
+    texts = [(tree.text(f"{prefix}{file}"), form) for file, form in NAMES if f"{prefix}{file}" in tree.names]
+    stated = [found["name"] for text, form in texts if (found := form.search(text))]
+    return [Package(folder, _stated_name(content) or next(iter(stated), ""))]
 
 
 def _is_virtual(tree: Tree, folder: str) -> bool:
@@ -203,7 +210,7 @@ def project_of(tree: Tree, name: str = "") -> StarterProject:
     package, _ = choose_package(tree, "")
     project = ProjectFile(replace(BLANK, subdirectory=package.folder), tree)
     admitted, where = project.own_pythons({})
-    own = project.own_name("") or name or tree.root.name
+    own = project.own_name("") or package.name or name or tree.root.name
     return StarterProject(package.folder, own, admitted, where, "version" in project.table("project"))
 
 

@@ -69,6 +69,25 @@ def test_a_package_is_named_by_its_name_or_its_folder(tmp_path: Path, asked: str
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        pytest.param("setup.py", "setuptools.setup(\n    name='acme-two', version='1')\n", "acme-two", id="call"),
+        pytest.param(
+            "setup.py", 'setup(ext_modules=[Extension(name="a._C")], name="acme")\n', "acme", id="after-others"
+        ),
+        pytest.param("setup.py", 'Extension(name="a._C")\nsetup(name=NAME)\n', "", id="computed"),
+        pytest.param("setup.cfg", "[metadata]\nversion = 1\nname = acme\n", "acme", id="setup-cfg"),
+        pytest.param("setup.cfg", "[metadata]\nversion = 1\n[options]\nname = acme\n", "", id="another-section"),
+    ],
+)
+def test_the_name_that_setuptools_takes_is_that_of_the_package(
+    tmp_path: Path, name: str, text: str, expected: str
+) -> None:
+    chosen, _ = choose_package(tree_at(write(tmp_path, {"setup.py": "setup()\n", name: text}), {}), "")
+    assert chosen.name == expected
+
+
+@pytest.mark.parametrize(
     ("files", "asked", "message"),
     [
         pytest.param(TWO, "", "the source has 2 packages: acme-one (a), b, expected --package with one of them\n"
