@@ -48,8 +48,8 @@ def check_proposals(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFi
         if is_proposal and any(one.run or one.uses.startswith("./") for one in after):
             what = f"{step.job} checks out a proposal, and runs commands in it"
             why = "code of a stranger's pull request may run with your secrets and a token that may write"
-            where = file.where((*step.keys, "with", "ref"))
-            yield DoctorFinding("target", Weight.WARNING, where, what, why, "use `on: pull_request` for it")
+            place, how = (*step.keys, "with", "ref"), "use `on: pull_request` for it"
+            yield DoctorFinding("target", Weight.WARNING, file.where(place), what, why, how)
 
 
 def check_folders(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:

@@ -10,7 +10,7 @@ from ci_tools.doctor.documents import CALL, WorkflowDocument, contexts_in, items
 from ci_tools.doctor.expressions import Open, Unknown
 from ci_tools.doctor.placed_jobs import rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
-from ci_tools.errors import nearest
+from ci_tools.errors import close_names, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ci_tools.doctor.documents import ContextReference, Keys, WorkflowStep
     from ci_tools.doctor.workflow_set import WorkflowSet
 
+REFUSED = "GitHub refuses the file"
 EMPTY = "GitHub takes it for an empty text, and says nothing"
 CONTEXTS = tables.read("contexts")
 ACTIONS: dict[str, dict[str, Any]] = tables.read("actions")
@@ -57,14 +58,12 @@ def check_needs(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindin
     """Yield the jobs in `needs:` that do not exist, or that wait for each other."""
     for job in file.jobs:
         keys = ("jobs", job, "needs")
-        why = "GitHub refuses the file"
-        for need in file.needs(job):
-            if not _has(need, file.jobs):
-                how = nearest(need, file.jobs)
-                yield DoctorFinding("needs", Weight.ERROR, file.where(keys), f"there is no job {need}", why, how)
+        for need in (one for one in file.needs(job) if not _has(one, file.jobs)):
+            what, how = f"there is no job {need}", nearest(need, file.jobs)
+            yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, REFUSED, how)
         if job in file.all_needs(job):
             what, how = f"{job} waits for itself", "leave out one `needs:` of the circle"
-            yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, why, how)
+            yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, REFUSED, how)
 
 
 def check_workflow_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -77,6 +76,17 @@ def check_workflow_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator
             yield DoctorFinding("workflow-name", Weight.ERROR, file.where(keys), what, why, nearest(name, names))
 
 
+def check_events(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the events and activities that are misspelt: GitHub may have others than those that are known here."""
+    for event, filters in file.triggers.items():
+        said = [(str(one), CONTEXTS["events"].get(event, ())) for one in items_of(table_of(filters).get("types"))]
+        for name, names in ((event, CONTEXTS["events"]), *said):
+            if name not in names and close_names(name, names, cutoff=0.75):
+                keys = ("on", event) if isinstance(file.value["on"], dict) else ("on",)
+                what, how = f"there is no event {one_line(name)}", nearest(name, names)
+                yield DoctorFinding("event", Weight.ERROR, file.where(keys), what, REFUSED, how)
+
+
 def check_contexts(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
     """Yield the contexts that GitHub does not know where they are used, such as secrets in the `if:` of a job."""
     places = [(("jobs", job, key), value) for job, keys in file.jobs.items() for key, value in keys.items()]
@@ -85,8 +95,7 @@ def check_contexts(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFin
         for at, text in strings(value, keys) if known else ():
             for name in sorted(contexts_in(at, text) & set(CONTEXTS["all"]) - set(known)):
                 what, how = f"`{keys[-1]}:` uses {name}, which it cannot see", f"of these: {', '.join(known)}"
-                why = "GitHub refuses the file"
-                yield DoctorFinding("context", Weight.ERROR, file.where(at), what, why, how)
+                yield DoctorFinding("context", Weight.ERROR, file.where(at), what, REFUSED, how)
 
 
 def check_job_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -190,6 +199,7 @@ REFERENCE_RULES = (
     check_secret_names,
     check_needs,
     check_workflow_names,
+    check_events,
     check_contexts,
     check_job_names,
     check_step_names,

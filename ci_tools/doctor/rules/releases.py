@@ -226,8 +226,8 @@ def check_skips(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
             why = (
                 "GitHub skips a job with one before it, however far before, unless its condition has a status function"
             )
-            how = "in that job: `if: ${{ !cancelled() && … }}`"
-            yield DoctorFinding("skipped", Weight.ERROR, file.where(("jobs", job)), what, why, how)
+            where, how = file.where(("jobs", job)), "in that job: `if: ${{ !cancelled() && … }}`"
+            yield DoctorFinding("skipped", Weight.ERROR, where, what, why, how)
 
 
 def check_own_releases(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -243,8 +243,7 @@ def check_own_releases(file: WorkflowDocument, known: WorkflowSet) -> Iterator[D
     for one in found if is_own else ():
         what = f"{one.placed.name} waits for a release that a workflow makes with the token of its job"
         why = "what that token does starts no run: nothing is published, and nothing says so"
-        how = "publish in the run that makes the release"
-        yield DoctorFinding("own-token", Weight.WARNING, one.where, what, why, how)
+        yield DoctorFinding("own-token", Weight.WARNING, one.where, what, why, "publish in the run that makes it")
 
 
 def _is_by_own_token(step: WorkflowStep) -> bool:

@@ -158,8 +158,8 @@ def check_systems(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doctor
         if step.action.lower() == TRUSTED_PUBLISHER or step.uses.startswith("docker://"):
             for label in _list_others(file, step.job, known):
                 what, why = f"{step.action} runs in a container, and {step.job} on {one_line(label)}", "the step fails"
-                how = "a job of its own with `runs-on: ubuntu-24.04`"
-                yield DoctorFinding("container", Weight.ERROR, file.where((*step.keys, "uses")), what, why, how)
+                where, how = file.where((*step.keys, "uses")), "a job of its own with `runs-on: ubuntu-24.04`"
+                yield DoctorFinding("container", Weight.ERROR, where, what, why, how)
 
 
 def check_shells(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
