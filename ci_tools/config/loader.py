@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
 UNKNOWN = " in the catalog, "  # of a version that a config names and the catalog lacks
 # Settings of a platform that default to those of `build`.
+OLDEST_MACOS = "MACOSX_DEPLOYMENT_TARGET"
 SHARED = ("free-disk", "swap-gib", "job-memory-gib", "timeout-minutes")
 Table = dict[str, Any]
 
@@ -158,6 +160,8 @@ def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Catal
     config = _name_in_source(path, path.parent, source)
     shared = {key: value for key, value in (root.get("build") or {}).items() if key in SHARED}
     shared |= {"owner": root["owner"]} if "owner" in root else {}
+    everywhere = (root.get("build") or {}).get("env") or {}
+    shared |= {OLDEST_MACOS: everywhere[OLDEST_MACOS]} if OLDEST_MACOS in everywhere else {}
     patches = (
         Patch(table["file"], table["reason"], where, _hash(path.parent / table["file"]))
         for table, where in _items(document, config, "source", "patches")
@@ -227,7 +231,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         accelerators=read_accelerators(facts.accelerator, table),
         archs=_archs(facts.accelerator, table, catalog),
         one_per_major=table.get("one-per-major", False),
-        wheel_platform=table.get("wheel-platform", facts.wheel_platform),
+        wheel_platform=table.get("wheel-platform") or _read_oldest_macos(table, facts) or facts.wheel_platform,
         runner=list_labels(table.get("runner", facts.runner)),
         gpu_runner=list_labels(table["gpu-runner"]) if "gpu-runner" in table else None,
         container=_container(facts, table),
@@ -236,6 +240,16 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         care=Care(table.get("free-disk", False), table.get("swap-gib", 0), table.get("job-memory-gib")),
         minutes=table.get("timeout-minutes", catalog.minutes.of(facts)),
     )
+
+
+def _read_oldest_macos(table: Table, facts: PlatformFacts) -> str:
+    """Return the wheel platform of the oldest macOS that a build's variables name; "" if they name none.
+
+    setuptools tags by that variable (`calculate_macosx_platform_tag` in its bdist_wheel), as other backends do.
+    """
+    said = {**table, **(table.get("env") or {})}.get(OLDEST_MACOS, "")
+    named = re.fullmatch(r"(\d\d)(?:\.(\d))?", str(said))
+    return f"macosx_{named[1]}_{named[2] or 0}" if named and facts.os == "macos" else ""
 
 
 def _container(facts: PlatformFacts, table: Table) -> str | None:

@@ -108,6 +108,22 @@ def test_the_good_config_means_what_it_says(tmp_path: Path) -> None:
     assert (request.release.tag, request.release.title) == ("v{version}", "{name} {version}")
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param("  macos-arm64: {env: {MACOSX_DEPLOYMENT_TARGET: '12.0'}}", "macosx_12_0", id="its-own"),
+        pytest.param("  macos-arm64:\nbuild: {env: {MACOSX_DEPLOYMENT_TARGET: 13}}", "macosx_13_0", id="everywhere"),
+        pytest.param("  macos-arm64: {wheel-platform: macosx_14_0, env: {MACOSX_DEPLOYMENT_TARGET: '12.0'}}",
+                     "macosx_14_0", id="told"),
+        pytest.param("  macos-arm64: {env: {MACOSX_DEPLOYMENT_TARGET: new}}", "macosx_11_0", id="no-number"),
+        pytest.param("  linux-cpu:\nbuild: {env: {MACOSX_DEPLOYMENT_TARGET: '12.0'}}", "manylinux_2_28", id="linux"),
+    ],
+)  # fmt: skip
+def test_a_wheel_is_for_the_oldest_macos_that_its_build_is_told(tmp_path: Path, lines: str, expected: str) -> None:
+    request = load(tmp_path, f"package: demo\nversion: '1'\npython: ['3.12']\nplatforms:\n{lines}\n")
+    assert request.platforms[0].wheel_platform == expected
+
+
 def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
     cuda, rocm, windows = load(tmp_path, GOOD).platforms
     assert (cuda.owner, cuda.where, cuda.archs) == ("@demo/cuda", "fatwheel.yml:7", ("9.0", "12.0+PTX"))
