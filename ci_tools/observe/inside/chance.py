@@ -65,7 +65,7 @@ def _let_it_be_later() -> None:
             return real_datetime.now(tz) + shift
 
         today = classmethod(lambda _: real_datetime.today() + shift)
-        utcnow = classmethod(lambda _: _utc(real_datetime) + shift)
+        utcnow = classmethod(lambda _: real_datetime.now(datetime.timezone.utc).replace(tzinfo=None) + shift)
 
     real_date = datetime.date
 
@@ -73,10 +73,6 @@ def _let_it_be_later() -> None:
         today = classmethod(lambda _: real_date.today() + shift)
 
     datetime.datetime, datetime.date = Later, LaterDate
-
-
-def _utc(kind: Any) -> Any:
-    return kind.now(datetime.timezone.utc).replace(tzinfo=None)
 
 
 def _later(real: Any) -> Any:

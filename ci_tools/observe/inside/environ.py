@@ -20,8 +20,14 @@ OF_WINDOWS = frozenset(
     "ALLUSERSPROFILE APPDATA COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA NUMBER_OF_PROCESSORS OS PATHEXT PROGRAMDATA "
     "PROGRAMFILES SYSTEMDRIVE SYSTEMROOT USERNAME USERPROFILE VCINSTALLDIR VSINSTALLDIR WINDIR".split()
 )
+LISTERS: list[str] = []  # not empty: the project has read all variables at once
 GIVEN: dict[str, str] = {}  # the variables of the cell's build
 COPIES = "subst_vars"  # a function of distutils that copies all variables and uses few
+
+
+def is_of_windows(name: str) -> bool:
+    """Whether Windows itself sets a variable."""
+    return name.upper() in OF_WINDOWS or name.upper().startswith(("PROCESSOR_", "PROGRAMFILES"))
 
 
 def _read(name: str) -> None:
@@ -30,8 +36,7 @@ def _read(name: str) -> None:
         return
     if FACTS.lets_ask():
         FACTS.note(f"env:{name}")
-        is_of_windows = name.upper() in OF_WINDOWS or name.upper().startswith(("PROCESSOR_", "PROGRAMFILES"))
-        if is_of_windows and FACTS.ask("os") == "windows":
+        if is_of_windows(name) and FACTS.ask("os") == "windows":
             FACTS.doubt(f"asks for {name}, which no cell defines")
     elif not FACTS.is_called_in(COPIES):
         FACTS.note_others(f"env:{name}")
@@ -58,6 +63,7 @@ class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the cla
     def __iter__(self) -> Iterator[Any]:
         if FACTS.lets_ask():
             FACTS.note("env")
+            LISTERS.append("env")
         names = super().__iter__()
         return (name for name in names if not _is_hidden(os.fsdecode(name)))
 

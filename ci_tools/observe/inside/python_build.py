@@ -109,7 +109,7 @@ def answer_for_distutils() -> None:
     for module in _twice("distutils.util"):
         answered(module, get_platform=platform_tag, get_host_platform=platform_tag)
     for module in _twice("distutils.ccompiler"):
-        answered(module, get_default_compiler=lambda *_: _compiler_type())
+        answered(module, get_default_compiler=lambda *_: "msvc" if FACTS.ask("os") == "windows" else "unix")
     for module in _twice("distutils.sysconfig"):
         answered(module, get_config_var=sysconfig.get_config_var, get_config_vars=sysconfig.get_config_vars)
         module.get_python_inc = note_place(module.get_python_inc)
@@ -166,10 +166,6 @@ def _twice(name: str) -> list[Any]:
     """Return a module of distutils under Python's name and under setuptools' name."""
     names = (name, f"setuptools._{name}")
     return [importlib.import_module(one) for one in names if importlib.util.find_spec(one)]
-
-
-def _compiler_type() -> str:
-    return "msvc" if FACTS.ask("os") == "windows" else "unix"
 
 
 def _markers() -> dict[str, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.machine import python as interpreter
+from ci_tools.observe.inside.standard_library.values import OF_NO_CELL
 from tests.builders.library import holds
 from tests.maintain import library_table
 
@@ -62,3 +64,53 @@ def test_a_python_has_what_the_table_says(python: Python) -> None:
 @pytest.mark.long
 def test_the_table_is_what_typeshed_says() -> None:
     assert library_table.read_table() == TABLE
+
+
+# Differs between Pythons, and none decides what is built: of this machine, of Python's own inside, or the same numbers
+# under another class.
+NEVER_ASKED = {"argv", "base_exec_prefix", "base_prefix", "exec_prefix", "prefix", "PREFIXES", "USER_SITE", "filters"}
+INSIDE = {"calendar", "copyreg", "http.client", "linecache", "multiprocessing.connection", "ntpath", "pickle", "posix",
+          "pydoc_data", "sre_compile", "sre_constants", "sre_parse", "symtable", "sys", "typing", "unittest.mock",
+          "venv"}  # fmt: skip
+CONSTANTS = """\
+import importlib, json, sys, warnings
+warnings.simplefilter("ignore")
+PLAIN = (bool, int, float, str, bytes, type(None))
+def shown(value, depth=4):
+    if isinstance(value, dict):
+        value = [*map(list, value.items())]
+    if depth and isinstance(value, (frozenset, list, set, tuple)):
+        return sorted(str(shown(each, depth - 1)) for each in value)
+    return repr(value) if isinstance(value, PLAIN) else type(value).__name__
+found = {}
+for name in json.load(sys.stdin):
+    try:
+        module = importlib.import_module(name)
+    except BaseException:  # a test of Python's own may end it
+        continue
+    kinds = (*PLAIN, frozenset, list, set, tuple, dict)
+    public = getattr(module, "__all__", vars(module))
+    plain = {key: value for key, value in vars(module).items() if isinstance(value, kinds) and key in public}
+    found[name] = {key: shown(value) for key, value in plain.items() if not key.startswith("_")}
+sys.__stdout__.write("\\n" + json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_a_constant_that_differs_between_pythons_is_known() -> None:
+    programs = filter(None, (interpreter.find(one, os.environ) for one in catalog.load().pythons))
+    modules = {*sys.stdlib_module_names, "urllib.parse", "xml.parsers.expat", "importlib.util", "http.client"}
+    asked = json.dumps(sorted(modules - INSIDE - {"antigravity", "this"}))
+    ended = [
+        subprocess.run([program, "-I", "-S", "-c", CONSTANTS], input=asked, capture_output=True, text=True, check=True)
+        for program in programs
+    ]
+    tables = [json.loads(one.stdout.splitlines()[-1]) for one in ended]
+    known = {(module, name) for module, names in OF_NO_CELL.items() for name in names.split()}
+    values: dict[tuple[str, str], set[str]] = {}
+    for table in tables:
+        for module, names in table.items():
+            for name, value in names.items():
+                values.setdefault((module, name), set()).add(str(value))
+    differs = {key for key, found in values.items() if len(found) > 1 and key[1] not in NEVER_ASKED}
+    assert not {key for key in differs - known if not key[0].startswith("_")}

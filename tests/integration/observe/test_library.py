@@ -83,6 +83,13 @@ os.path.splitdrive(os.getcwd())[0]
 '\\' in os.path.join('a', 'b')
 os.path.join('a', 'b').split('\\') == ['a', 'b']
 '\\' in str(pathlib.Path('a/b'))
+os.path.join('a', 'b') != 'a/b'
+not os.getcwd().startswith('/')
+not [one for one in glob.glob('demo/*.py') if 'demo/' in one]
+not any(each.split('/')[1:] for each in sorted(map(str, pathlib.Path('demo').rglob('*.py'))))
+not any('demo/__init__' in str(each) for each in pathlib.Path('demo').rglob('*.py'))
+'WINDIR' in os.environ.copy()
+'systemroot' in {name.lower() for name in os.environ}
 isinstance(pathlib.Path(), pathlib.WindowsPath)
 vars(sys)['platform'] == 'win32'
 dict(inspect.getmembers(sys))['platform'] == 'win32'
@@ -127,8 +134,8 @@ OF_NO_CELL = {
     "inspect.getattr_static(sys, 'platform') == 'win32'",
 }
 MORE = """\
-import array, asyncio, ctypes, distutils, importlib.util, locale, mimetypes, multiprocessing, signal, struct, sysconfig
-import tempfile
+import array, asyncio, ctypes, distutils, glob, importlib.util, locale, mimetypes, multiprocessing, signal, struct
+import sysconfig, tempfile
 from distutils import ccompiler
 def command(name):
     made = Distribution().get_command_obj(name)
@@ -145,6 +152,9 @@ not hasattr(configparser, 'SafeConfigParser')
 not hasattr(configparser.ConfigParser, 'readfp')
 hasattr(int, 'is_integer')
 hasattr(zipfile.ZipFile, 'mkdir')
+'TO_BOOL' in dis.opmap
+token.COMMENT == 65
+'w' in array.typecodes
 hasattr(queue.Queue, 'shutdown')
 import_from('typing', 'Self')
 import_from('datetime', 'UTC') and datetime.UTC.utcoffset(None).seconds == 0
@@ -155,7 +165,7 @@ enum.StrEnum('E', ['A']).A == 'a'
 importlib.import_module('asyncio.taskgroups')
 'Self' in typing.__all__
 """.strip().splitlines()
-MORE_FOR_PYTHONS = "import configparser, datetime, enum, itertools, queue, typing, zipfile\n"
+MORE_FOR_PYTHONS = "import array, configparser, datetime, dis, enum, itertools, queue, token, typing, zipfile\n"
 
 
 def judge(
@@ -190,6 +200,10 @@ def test_what_windows_answers_is_known_or_a_doubt(tmp_path: Path) -> None:
     [
         pytest.param(r"re.split(r'[;,\s]+', '8.0;9.0') == ['8.0', '9.0']", False, id="white-space"),
         pytest.param(r"re.split(r'[/\\]', 'a/b') == ['a', 'b']", True, id="a-backslash"),
+        pytest.param("'a/b'.startswith('a/')", False, id="a-slash-in-a-text"),
+        pytest.param("os.path.join('a', 'b').replace(os.sep, '/') == 'a/b'", False, id="a-path-with-slashes"),
+        pytest.param("pathlib.Path('a', 'b').as_posix() == 'a/b'", False, id="a-path-as-posix"),
+        pytest.param("'https://' not in open(os.path.join('.', 'setup.py')).read(9)", False, id="what-a-file-has"),
     ],
 )
 def test_a_pattern_decides_by_a_backslash_only_if_it_matches_one(

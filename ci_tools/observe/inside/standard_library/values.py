@@ -40,17 +40,34 @@ OF_LINUX_ALONE = {
     "signal": "Signals strsignal valid_signals",
     "time": "get_clock_info",
 }
+BYTECODE = "EXTENDED_ARG HAVE_ARGUMENT hasarg hascompare hasconst hasexc hasfree hasjabs hasjrel haslocal hasname opmap"
+TOKENS = "COMMENT ENCODING ERRORTOKEN EXACT_TOKEN_TYPES NL N_TOKENS OP SOFT_KEYWORD TYPE_COMMENT TYPE_IGNORE tok_name"
+TOKENS += " ASYNC AWAIT FSTRING_END FSTRING_MIDDLE FSTRING_START"
+XML = "EXPAT_VERSION features version_info"
 # Names whose values are those of this machine:
 OF_NO_CELL = {
+    "array": "typecodes",
+    "dis": f"{BYTECODE} opname",
+    "functools": "WRAPPER_ASSIGNMENTS",
+    "gzip": "READ WRITE",
+    "http.client": "responses",
     "importlib.util": "MAGIC_NUMBER cache_from_source",
     "inspect": "getattr_static",
     "keyword": "iskeyword issoftkeyword kwlist softkwlist",
     "marshal": "version",
-    "os": "ctermid get_exec_path get_terminal_size",
+    "mimetypes": "common_types types_map",
+    "opcode": f"{BYTECODE} opname",
+    "os": "ctermid get_exec_path get_terminal_size sysconf_names",
+    "pyexpat": XML,
     "resource": "getrusage prlimit",
+    "sqlite3": "sqlite_version sqlite_version_info threadsafety",
+    "ssl": "OPENSSL_VERSION OPENSSL_VERSION_INFO OPENSSL_VERSION_NUMBER",
     "sys": "copyright",
     "time": "altzone daylight timezone tzname",
+    "token": TOKENS,
+    "tokenize": TOKENS,
     "unicodedata": "unidata_version",
+    "xml.parsers.expat": XML,
     "zlib": "ZLIB_RUNTIME_VERSION ZLIB_VERSION",
 }
 # Modules whose numbers are the system's, and those that Linux, macOS and Windows have in common.
@@ -131,12 +148,10 @@ def list_numbers(module: Any) -> dict[str, Callable[[], Number]]:
     return {
         key: functools.partial(Number, int(value), f"{name}.{key}")
         for key, value in found
-        if isinstance(value, int) and key.isupper() and not _is_common(f"{name}.{key}", value)
+        if isinstance(value, int)
+        and key.isupper()
+        and not (COMMON.fullmatch(f"{name}.{key}") and (name != "errno" or value <= LAST_COMMON_ERROR))
     }
-
-
-def _is_common(name: str, value: int) -> bool:
-    return COMMON.fullmatch(name) is not None and (not name.startswith("errno.") or value <= LAST_COMMON_ERROR)
 
 
 def _word(here: str, windows: str) -> Callable[[], Word]:
