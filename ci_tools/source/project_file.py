@@ -15,7 +15,7 @@ from ci_tools.model.evidence import Project
 from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.model.versions import parse_version
 from ci_tools.source.includes import SourceLine
-from ci_tools.source.versions import read_file_version
+from ci_tools.source.versions import read_file_version, read_given
 
 if TYPE_CHECKING:
     import configparser
@@ -201,7 +201,8 @@ class ProjectFile:
 
     def own_name(self, observed: str) -> str:
         """Return the name that the project states, or that its observed build wrote; "" if neither does."""
-        return self.text("project", "name") or self.setting("metadata", "name") or observed
+        own = self.text("project", "name") or self.setting("metadata", "name") or observed
+        return own or next(read_given(self, "name"), "")
 
     def stated_version(self) -> str:
         """Return the version that stands in pyproject.toml or setup.cfg; "" if it stands elsewhere."""

@@ -84,14 +84,14 @@ def _from_flit(project: ProjectFile) -> Iterator[str]:
         yield from _python_versions(project, path)
 
 
-def _from_setuptools(project: ProjectFile) -> Iterator[str]:
-    """Yield the text that setup.py gives `setup()` as its version, itself or by a name that it assigns once."""
+def read_given(project: ProjectFile, argument: str = "version") -> Iterator[str]:
+    """Yield the text that setup.py gives `setup()` as an argument, itself or by a name that it assigns once."""
     module = parse_module(project.tree.text(project.path("setup.py")))
     if module is None:
         return
     nodes = [*ast.walk(module)]
     calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in SETUP]
-    given = [word.value for call in calls for word in call.keywords if word.arg == "version"]
+    given = [word.value for call in calls for word in call.keywords if word.arg == argument]
     names = {value.id for value in given if isinstance(value, ast.Name)}
     bound = (node for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
     stored = [node for node in bound if node.id in names]
@@ -120,5 +120,5 @@ READERS: dict[str, Callable[[ProjectFile], Iterator[str]]] = {
         file="input",
         pattern="regex",
     ),
-    "setuptools": _from_setuptools,
+    "setuptools": read_given,
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
@@ -13,7 +14,7 @@ from packaging.utils import canonicalize_name
 from ci_tools import catalog as catalogs
 from ci_tools.build.containers.engines import choose
 from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
-from ci_tools.build.sdist import audit_sdist, unpack_sdist
+from ci_tools.build.sdist import audit_sdist, list_lacking, unpack_sdist
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.formats import receipts
 from ci_tools.formats.wheel import differing, open_wheel
@@ -335,7 +336,11 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
         workshop = replace(workshop_in(out, outside), takes_stored=False)  # so that a wrong object in the store shows
         wheel = workshop.build_wheel(job, from_sdist, tree, tools, folder).path
     except Rejected as error:
-        return Trial("", Outcome.FAILED, str(error))
+        words = {PurePosixPath(word).name for word in re.findall(r"[\w./+-]+", str(error))}
+        lacking = list_lacking(sdist.path, planned.tree.files, plan.request.subdirectory)
+        named = [name for name in lacking if PurePosixPath(name).name in words]
+        why = f"the source has {', '.join(named)}, and {sdist.path.name} lacks it: " if named else ""
+        return Trial("", Outcome.FAILED, f"{why}{error}")
     members = () if sha256_of(wheel) == own.receipt.sha256 else differing(wheel, own.path)
     if not members:
         return Trial("", Outcome.PASSED)

@@ -165,6 +165,23 @@ def test_a_release_packs_what_a_clean_clone_packs(name: str, tmp_path: Path, fat
     assert [sorted(names) for names in ours.values()] == [sorted(names) for names in theirs.values()]
 
 
+def test_what_an_sdist_lacks_is_named_where_its_build_fails(tmp_path: Path, fatwheel: CommandLine) -> None:
+    hook = "hooks.custom = {}\nbuild.targets.sdist.only-include = ['demo', 'hatch_build.py']\n"
+    files = {
+        "pyproject.toml": pyproject("hatchling.build", '"hatchling"', f'version = "1.0"\n[tool.hatch]\nbuild.{hook}'),
+        "hatch_build.py": "from hatchling.builders.hooks.plugin.interface import BuildHookInterface\n"
+                          "class Words(BuildHookInterface):\n    def initialize(self, version, data):\n"
+                          "        open('tables/words.txt').read()\n",
+        "tables/words.txt": "", "demo/__init__.py": "", "notes.txt": "",
+        "fatwheel.yml": "package: demo\npython: ['3.11']\nplatforms: {linux-cpu: {}}\n",
+    }  # fmt: skip
+    source = write(tmp_path, files)
+    committed(source)
+    ran = fatwheel("release", "--to", "dir:index", "--here", cwd=source)
+    assert ran.status == 1
+    assert "the source has tables/words.txt, and demo-1.0.tar.gz lacks it: the build failed" in ran.stderr
+
+
 def test_a_wheel_is_kept_while_nothing_that_git_tells_is_another(tmp_path: Path, fatwheel: CommandLine) -> None:
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     files = {"fatwheel.yml": CONFIG.format(python=python), "demo/__init__.py": "", "demo/table.json": "{}"}

@@ -69,3 +69,12 @@ def test_a_version_in_another_file(
     project = f'[build-system]\nbuild-backend = "{backend}"\n[project]\nname = "demo"\ndynamic = ["version"]\n{more}'
     write(tmp_path, {"pyproject.toml": project, "fatwheel.yml": CONFIG, file: content})
     assert read_file_version(ProjectFile(request_of(tmp_path), tree_at(tmp_path, {}))) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "name"), [("setup(name='d')", "d"), ("N = 'e'\nsetup(name=N)", "e"), ("setup(name=find())", "")]
+)
+def test_a_name_that_no_build_has_said_is_the_one_that_setup_py_gives(tmp_path: Path, script: str, name: str) -> None:
+    write(tmp_path, {"fatwheel.yml": CONFIG, "setup.py": script})
+    project = ProjectFile(request_of(tmp_path), tree_at(tmp_path, {}))
+    assert (project.own_name(""), project.own_name("seen")) == (name, "seen")
