@@ -64,7 +64,8 @@ def explain(output: str, table: str = BUILD) -> Explained | None:
     _, start, cause, match = min(found, key=lambda one: one[:2])  # at the same place: the first of the table
     begin = text.rfind("\n", 0, start) + 1
     line = whole.count("\n", 0, len(whole) - len(shown) + begin) + 1
-    names = _name_groups(match)
+    names = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
+    names = {"package": distribution_of(names.get("module", "")), **names}  # that has its module or header
     says, hint = Template(cause.says).safe_substitute(names), Template(cause.hint).safe_substitute(names)
     return Explained(cause.name, says, hint, _quote(shown, begin, match.end()), line, page_of(table, cause.name))
 
@@ -94,12 +95,6 @@ def _quote(text: str, start: int, end: int) -> str:
     """Return the lines of a place in a text, at most MAX_QUOTED."""
     begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", max(end, start + 1) - 1)
     return "\n".join(text[begin : stop if stop >= 0 else None].splitlines()[:MAX_QUOTED])
-
-
-def _name_groups(match: re.Match[str]) -> dict[str, str]:
-    """Return the named groups of a match, each on one line, and the package that has its module or header."""
-    names = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
-    return {"package": distribution_of(names.get("module", "")), **names}
 
 
 def _read(name: str, row: Mapping[str, Any]) -> Cause:

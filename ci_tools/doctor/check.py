@@ -66,7 +66,9 @@ def check(hub: Hub, *, fix: bool = False) -> Checked:
 
     Raises InputError if the name or the token is wrong, and MachineError if GitHub cannot be reached.
     """
-    _refuse_no_token(hub.repository, hub.outside)
+    if REPOSITORY.fullmatch(hub.repository) and not any(hub.outside.environ.get(name, "").strip() for name in TOKENS):
+        msg = f"reading the settings of {hub.repository} needs a token, and neither {' nor '.join(TOKENS)} is set"
+        raise InputError(msg, hint='export GH_TOKEN="$(gh auth token)"')
     with hub.opened() as opened, _understood(hub.repository):
         api = Api(hub, opened)
         facts = _read(api, hub.outside)
@@ -150,12 +152,6 @@ def _understood(repository: str) -> Iterator[None]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         msg = f"an answer about {repository} does not have the form that GitHub documents: {one_line(repr(error))}"
         raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from error
-
-
-def _refuse_no_token(repository: str, outside: Outside) -> None:
-    if REPOSITORY.fullmatch(repository) and not any(outside.environ.get(name, "").strip() for name in TOKENS):
-        msg = f"reading the settings of {repository} needs a token, and neither {' nor '.join(TOKENS)} is set"
-        raise InputError(msg, hint='export GH_TOKEN="$(gh auth token)"')
 
 
 # -- reading

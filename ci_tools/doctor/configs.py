@@ -79,7 +79,10 @@ def read_outline(fetch: Fetch, path: str) -> ConfigOutline | Unseen | None:
         if text is None and path == CONFIG_FILE:
             text, path = _project_with_table(fetch), PROJECT_FILE
         if isinstance(text, str):
-            return _with_included(fetch, read_config(text, path), path)
+            outline, folder = read_config(text, path), path.rpartition("/")[0]
+            tables = {name: _text_at(fetch, f"{folder}/{file}".lstrip("/")) for name, file in outline.included.items()}
+            own = {name: read_included(table, path) for name, table in tables.items() if isinstance(table, str)}
+            return outline._replace(platforms={**outline.platforms, **own})
     except InputError as error:
         text = Unseen("", f"a readable file: {one_line(error.message)}")
     return text and text._replace(what=f"the targets and platforms of {path}")
@@ -90,13 +93,6 @@ def _project_with_table(fetch: Fetch) -> str | None:
     text = _text_at(fetch, PROJECT_FILE)
     is_there = isinstance(text, str) and TABLE[-1] in text and find_table(text, PROJECT_FILE, TABLE) is not None
     return text if is_there and isinstance(text, str) else None
-
-
-def _with_included(fetch: Fetch, outline: ConfigOutline, path: str) -> ConfigOutline:
-    folder = path.rpartition("/")[0]
-    tables = {name: _text_at(fetch, f"{folder}/{file}".lstrip("/")) for name, file in outline.included.items()}
-    own = {name: read_included(table, path) for name, table in tables.items() if isinstance(table, str)}
-    return outline._replace(platforms={**outline.platforms, **own})
 
 
 def _text_at(fetch: Fetch, path: str) -> str | Unseen | None:

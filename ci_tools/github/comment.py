@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from github.IssueComment import IssueComment
-    from github.PullRequest import PullRequest
 
 
 Found = TypeVar("Found")
@@ -54,7 +53,7 @@ def comment(hub: Hub, number: int, text: str, name: str) -> str:
         try:
             return _upsert_comment(thread, fit_comment(thread.marker, text))
         except Forbidden as error:
-            if not _is_from_fork(pull):
+            if pull.head.repo and pull.head.repo.full_name == pull.base.repo.full_name:
                 raise
             raise LeftUndone(FORK.format(number=number)) from error
 
@@ -150,8 +149,3 @@ def _find(hub: Hub, what: str, get: Callable[[], Found], permission: str) -> Fou
         msg = f"{hub.repository} has no {what}, or the token does not see it"
         raise InputError(msg, hint=f"the job needs `permissions: {permission}: write`")
     return found
-
-
-def _is_from_fork(pull: PullRequest) -> bool:
-    """Whether the branch belongs to another repository, or to one that was deleted."""
-    return pull.head.repo is None or pull.head.repo.full_name != pull.base.repo.full_name

@@ -154,17 +154,13 @@ def tell(hub: Hub, told: News) -> str:
         shown = ", ".join(told.results) or "nothing"
         raise LeftUndone(f"{told.platform} came to {shown}, which is neither a failure nor a success")
     with hub.opened() as opened:
+        if not opened.has_issues and not told.has_failed:
+            raise LeftUndone(f"issues are disabled in {hub.repository}, so none about {told.platform} can be open")
         if not opened.has_issues:
-            _refuse_without_issues(hub.repository, told)
+            msg = f"{told.platform} fails, and its owner cannot be notified: issues are disabled in {hub.repository}"
+            raise InputError(msg, hint=f"gh repo edit {hub.repository} --enable-issues, or Settings, General, Features")
         desk = _Desk(hub, opened, hub.login(opened), told)
         return _report_failure(desk) if told.has_failed else _well(desk)
-
-
-def _refuse_without_issues(repository: str, told: News) -> None:
-    if not told.has_failed:
-        raise LeftUndone(f"issues are disabled in {repository}, so none about {told.platform} can be open")
-    msg = f"{told.platform} fails, and its owner cannot be notified: issues are disabled in {repository}"
-    raise InputError(msg, hint=f"gh repo edit {repository} --enable-issues, or Settings, General, Features")
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,8 +201,8 @@ class ProjectFile:
 
     def own_name(self, observed: str) -> str:
         """Return the name that the project states, or that its observed build wrote; "" if neither does."""
-        own = self.text("project", "name") or self.setting("metadata", "name") or observed
-        return own or next(read_given(self, "name"), "")
+        stated = self.text("project", "name") or self.setting("metadata", "name")
+        return stated or observed or next(read_given(self, "name"), "")
 
     def stated_version(self) -> str:
         """Return the version that stands in pyproject.toml or setup.cfg; "" if it stands elsewhere."""

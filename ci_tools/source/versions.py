@@ -86,8 +86,7 @@ def _from_flit(project: ProjectFile) -> Iterator[str]:
 
 def read_given(project: ProjectFile, argument: str = "version") -> Iterator[str]:
     """Yield the text that setup.py gives `setup()` as an argument, itself or by a name that it assigns once."""
-    module = parse_module(project.tree.text(project.path("setup.py")))
-    if module is None:
+    if (module := parse_module(project.tree.text(project.path("setup.py")))) is None:
         return
     nodes = [*ast.walk(module)]
     calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in SETUP]

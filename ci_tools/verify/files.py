@@ -337,8 +337,8 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
         wheel = workshop.build_wheel(job, from_sdist, tree, tools, folder).path
     except Rejected as error:
         words = {PurePosixPath(word).name for word in re.findall(r"[\w./+-]+", str(error))}
-        lacking = list_lacking(sdist.path, planned.tree.files, plan.request.subdirectory)
-        named = [name for name in lacking if PurePosixPath(name).name in words]
+        asked = [name for name in planned.tree.files if PurePosixPath(name).name in words]
+        named = list_lacking(sdist.path, asked, plan.request.subdirectory)
         why = f"the source has {', '.join(named)}, and {sdist.path.name} lacks it: " if named else ""
         return Trial("", Outcome.FAILED, f"{why}{error}")
     members = () if sha256_of(wheel) == own.receipt.sha256 else differing(wheel, own.path)

@@ -179,7 +179,7 @@ class _Prover:
             return case.make_proof("", ClaimVerdict.NOT_EXERCISED, f"the job cannot be built here: {why}")
         if why := self.tools.missing(case.toolchain_job):
             return case.make_proof("", ClaimVerdict.NOT_EXERCISED, why)
-        if len(case.differs_in) > 1 and not _is_quick(case):
+        if len(case.differs_in) > 1 and not (case.job.kind is JobKind.PURE and case.unseen):
             several = " and ".join(case.differs_in)
             return case.make_proof(
                 "", ClaimVerdict.NOT_EXERCISED, f"{several} are compared each by itself, not together"
@@ -278,11 +278,6 @@ class _Prover:
         lacking = explain_failed_load(wheel, spared, *place) if not error else ""
         loaded = installed_version(environment) if lacking == "" and not error else ""
         return found._replace(import_error=error or lacking or "", loaded_with=loaded)
-
-
-def _is_quick(case: Case) -> bool:
-    """Whether the build is cheap (compiles nothing, installs no torch), so all differences are tested at once."""
-    return case.job.kind is JobKind.PURE and bool(case.unseen)
 
 
 def _judge_failure(error: Rejected, job: Job) -> ClaimVerdict:

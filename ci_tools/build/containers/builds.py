@@ -119,7 +119,9 @@ class Container:
         ended = self.runs.run(command, mounts, log=log, minutes=minutes, variables=told)
         what, places = f"{job.name} in {self.runs.image.name}", {OUT: out, CACHE: outside.cache}
         failure = explain_failure(ended, what, places) if ended.status else None
-        _append(place / "logs" / f"{job.name}.log", log)
+        if (own_log := place / "logs" / f"{job.name}.log").is_file():  # the build's own, behind that of the container
+            with log.open("ab") as sink, own_log.open("rb") as source:
+                shutil.copyfileobj(source, sink)
         for kind in (".units.json", SUFFIX, ".html"):
             if (found := place / "logs" / f"{job.name}{kind}").is_file():
                 shutil.copyfile(found, log.with_suffix(kind))
@@ -156,13 +158,6 @@ def explain_failure(ended: Ended, what: str, places: dict[str, Path]) -> Fatwhee
     page = next((line.strip().removeprefix("See docs/") for line in lines if line.startswith("  See docs/")), "")
     message = "\n".join(line for line in lines if not line.startswith(("  hint: ", "  See docs/")))
     return kind(f"{what}: {message}", hint=hint, page=page)
-
-
-def _append(part: Path, log: Path) -> None:
-    """Add the build's own log to that of the container."""
-    if part.is_file():
-        with log.open("ab") as sink, part.open("rb") as source:
-            shutil.copyfileobj(source, sink)
 
 
 def _take(place: Path, names: Sequence[str], out: Path) -> Built:

@@ -178,7 +178,9 @@ def _summarise(
         project=project,
         name=project.own_name(observed.get("Name", ""))
         or project.read_pkg_info("Name")
-        or _name_of_folder(project, package),
+        or project.text("tool", "poetry", "name")
+        or package.folder.rpartition("/")[2]
+        or project.tree.root.name,
         version=project.own_version(observed.get("Version", "")),
         requires_python=project.own_pythons(observed)[0],
         requires_torch=torch_requirement([*project.dependencies()] or required),
@@ -186,11 +188,6 @@ def _summarise(
         classifiers=tuple(map(str, project.list("project", "classifiers"))) or tuple(classifiers),
         platforms=platforms,
     )
-
-
-def _name_of_folder(project: ProjectFile, package: Package) -> str:
-    """Return the name by which poetry, or else the package's folder, calls it: nothing that is read says another."""
-    return project.text("tool", "poetry", "name") or package.folder.rpartition("/")[2] or project.tree.root.name
 
 
 def admitted(specifier: str, pythons: Iterable[Python]) -> list[Python]:

@@ -28,6 +28,8 @@ DEFAULT_NAMES = {UPLOAD: "artifact", MERGE: "merged-artifacts"}
 UPLOADERS = {"hynek/build-and-inspect-python-package": "Packages", "actions/upload-pages-artifact": "github-pages"}
 AFTER_FAILURE = re.compile(r"\b(?:always|cancelled|failure)\(\)")
 BY_ROW = "${{ strategy.job-index }}"
+# github.com/actions/toolkit: packages/artifact/src/internal/upload/path-and-artifact-name-validation.ts
+REFUSED = re.compile(r'["<>|:?\\/\r\n]')
 REST = "*"  # the part of a name that only a run knows
 
 
@@ -55,6 +57,7 @@ def check_artifacts(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
     for start in starts_of(file):
         jobs = place_jobs(known, file, start)
         uploads = [one for placed in jobs for one in _uploads(known, placed)]
+        yield from _check_names(uploads)
         calls = {placed.id for placed in jobs if placed.is_call and placed.runs}
         yield from _check_collisions(uploads, calls)
         is_whole = all(_is_whole(known, placed) for placed in jobs)
@@ -90,6 +93,14 @@ def _downloads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
         run = _name(contexts, step.given.get("run-id", "1"))
         if wanted and run == "1" and not {"repository", "artifact-ids"} & set(step.given):
             yield Transfer(placed, file, step, _name(contexts, wanted), overwrites=False, is_sure=bool(runs))
+
+
+def _check_names(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
+    for upload in uploads:
+        if refused := REFUSED.search(upload.name.replace(REST, "")):
+            what, why = f'{upload.placed.name} uploads "{upload.name}"', "the step fails, after everything was built"
+            how = f"a name without {refused[0]!r}"
+            yield DoctorFinding("artifact-name", Weight.ERROR, upload.where, what, why, how)
 
 
 def _check_collisions(uploads: Iterable[Transfer], calls: Collection[str]) -> Iterator[DoctorFinding]:

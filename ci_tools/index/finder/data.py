@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.index.finder.shelf import Shelf, ShelfVersion
-    from ci_tools.index.units import Offer
     from ci_tools.install.lock import LockedWheel
 
 DATA = "finder"  # the folder of the projects' data, beside the front page
@@ -105,7 +104,9 @@ def _listing(listing: ShelfVersion, tables: _Tables) -> dict[str, object]:
             tables.accelerators.place((offer.accelerator, _accelerator(offer.accelerator))),
             tables.torches.place(offer.torch),
         )
-        file, why = _outcome(offer, places)
+        is_gone = bool(offer.file) and offer.file not in places
+        file, why = places.get(offer.file, NO_FILE), offer.reason
+        why = f"{offer.file} was made for it and is not in this index" if is_gone else why
         outcome = outcomes.place((file, tables.texts.place(why)))
         rows.setdefault(key, {})[tables.pythons.place(offer.python)] = outcome
     for name, machine, python in _combinations_of_others(listing, tables):
@@ -134,12 +135,6 @@ def _combinations_of_others(listing: ShelfVersion, tables: _Tables) -> Iterator[
                 tables.torches.place(torch),
             )
             yield file.name, key, tables.pythons.place(python)
-
-
-def _outcome(offer: Offer, places: Mapping[str, int]) -> tuple[int, str]:
-    if offer.file and offer.file not in places:
-        return NO_FILE, f"{offer.file} was made for it and is not in this index"
-    return places.get(offer.file, NO_FILE), offer.reason
 
 
 def _row(outcomes: Mapping[int, int]) -> tuple[int, ...]:
