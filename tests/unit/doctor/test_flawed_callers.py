@@ -53,6 +53,14 @@ def test_a_flaw_is_named_at_its_line_with_the_edit(name: str, caller: str, tmp_p
     assert any(flaw.edit in one.how for one in found), found
 
 
+@pytest.mark.parametrize(("name", "refused"), [("logs/x", "'/'"), ("a: b", "':'"), ("${{ github.sha }}-x", "")])
+def test_an_artifact_has_a_name_that_its_upload_takes(name: str, refused: str, tmp_path: Path) -> None:
+    steps = f"steps: [{{ uses: actions/upload-artifact@v7, with: {{ name: '{name}', path: out }} }}]"
+    text = f"on: push\njobs: {{ a: {{ runs-on: ubuntu-24.04, {steps} }} }}\n"
+    found = findings(tmp_path, {".github/workflows/logs.yml": text})
+    assert [one.how for one in found if one.rule == "artifact-name"] == [f"a name without {refused}"] * bool(refused)
+
+
 def test_the_flaws_are_more_than_thirty_kinds() -> None:
     assert len({flaw.rule for flaw in FLAWS.values()}) >= 30
 

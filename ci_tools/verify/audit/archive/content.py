@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# Home folders and build folders. /project and /__w are those of cibuildwheel's and GitHub's containers, and /usr, /opt,
+# Home folders and build folders. /project, /__w and runner's are those of cibuildwheel and GitHub, and /usr, /opt,
 # /dev and the like are the same on many machines. /root/.cargo holds the packages in the images that Rust is built in,
 # and identifies nobody.
 # Each pattern starts with a literal character, which a search finds much faster than a character class.
 BUILD_PATH = re.compile(
-    rb"/(?:(?:home|Users)/[\w.-]{1,64}/|(?:root(?!/\.cargo/)|builds)/|tmp/(?:pip-|build-|tmp))[\x21-\x7e]{1,200}"
+    rb"/(?:(?:home|Users)/(?!runner/)[\w.-]{1,64}/|(?:root(?!/\.cargo/)|builds)/|tmp/(?:pip-|build-|tmp))[\x21-\x7e]{1,200}"
 )
-WINDOWS_PATH = re.compile(rb":\\(?:[Uu]sers|a|actions)\\[\x20-\x7e]{1,200}")
+WINDOWS_PATH = re.compile(rb":\\(?:[Uu]sers\\(?!runneradmin\\)|actions\\)[\x20-\x7e]{1,200}")
 WITHIN_PATH = re.compile(rb"[\w.+-]")  # before a match: part of a longer path, such as a toolset's own /root
 LONGEST_PATH = 300
 # Files that point to other files: a path of the build machine in them does not exist on the user's machine.

@@ -139,6 +139,9 @@ def test_an_executable_stack_is_found(tmp_path: Path) -> None:
         pytest.param("/tmp/fatwheel-demo-1.0-job/a.cu", "", id="our-own-folder"),  # noqa: S108 - a name
         pytest.param("/opt/rh/toolset/root/usr/include", "", id="root-of-a-toolset"),
         pytest.param("/root/.cargo/registry/src/a.rs", "", id="packages-of-rust"),
+        pytest.param("/Users/runner/work/demo/demo/a.mm", "", id="folder-of-githubs-macs"),
+        pytest.param("/Users/runner2/demo/a.mm", "/Users/runner2/", id="like-githubs"),
+        pytest.param(r"D:\\a\\demo\\demo\\a.cu", "", id="folder-of-githubs-windows"),
         pytest.param("/usr/share/zoneinfo", "", id="system"),
         pytest.param("csrc/a.cu", "", id="relative"),
     ],
