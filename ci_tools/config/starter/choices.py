@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # A project() of CMake that finds no CUDA compiler fails.
 NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
+NO_NVCC = re.compile(".*(Failed to find nvcc|No CMAKE_CUDA_COMPILER could be found)")  # CMake's own words
 BRANCH = re.compile(r"^[ \t]*(end)?(?:if|function|macro)\s*\(", re.MULTILINE | re.IGNORECASE)
 ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
@@ -162,7 +163,8 @@ def _why_not(one: PlatformEvidence, found: Survey) -> str:
         plain = next((other.shown for other in found.platforms if other.platform is Platform.LINUX_CPU), None)
         switch = next((it for it in found.switches if it.platform == one.platform), None)
         return _why_no_accelerator(shown, plain, switch)
-    return _needs_cuda(found.project) if shown.extensions is not Extensions.NONE else ""
+    missed = (said[0] for one in shown.warnings if (said := NO_NVCC.match(one)))
+    return (_needs_cuda(found.project) or next(missed, "")) if shown.extensions is not Extensions.NONE else ""
 
 
 def _why_no_accelerator(shown: CellEvidence, plain: CellEvidence | None, switch: Switch | None) -> str:

@@ -133,6 +133,16 @@ def test_cmake_that_needs_cuda_has_no_other_platform(tmp_path: Path, cmake: str,
     assert f"# windows: {why} needs a CUDA compiler" in written.path.read_text()
 
 
+def test_cmake_that_turns_cuda_on_by_default_has_no_other_platform(tmp_path: Path) -> None:
+    cmake = (
+        f'{CMAKE}option(GPU "" ON)\nif(GPU)\nenable_language(CUDA)\ntarget_sources(op PRIVATE csrc/op.cu)\nendif()\n'
+    )
+    files = {"csrc/op.cpp": "#include <ATen/ATen.h>\n", "csrc/op.cu": "", "CMakeLists.txt": cmake}
+    written, request = start(tmp_path, {"pyproject.toml": pyproject("scikit_build_core.build", '"torch"'), **files})
+    assert platforms_of(request) == {Platform.LINUX_CUDA}
+    assert "cmake's configure step fails: Failed to find nvcc\n" in written.path.read_text()
+
+
 SETUP = """\
 import os
 import sys
