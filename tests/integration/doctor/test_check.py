@@ -186,7 +186,6 @@ SEEN = {
             "PyPI": {"deployment_branch_policy": {"protected_branches": True, "custom_branch_policies": False}}
         }
     ),
-    "secrets-inherited": edit('secrets: { S3_KEY: "${{ secrets.S3_KEY }}" }', "secrets: inherit"),
     "the-grants-of-the-workflow": lambda settings: (
         edit("permissions: {}", "permissions: { contents: write, id-token: write, attestations: write }")(settings),
         edit(f"    {GRANTS}", "")(settings),

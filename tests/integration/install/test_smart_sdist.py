@@ -146,13 +146,13 @@ def test_a_wheel_that_cannot_be_fetched_is_compiled_by_an_nvcc_of_its_version_or
     assert "demo: compiling takes about a minute on 1 core, going by its 2 source files; MAX_JOBS" in found.said
 
 
-@pytest.mark.long  # each hook waits 14 s between its tries
+@pytest.mark.long  # each hook waits 7.5 s between its tries
 def test_it_is_compiled_where_no_server_answers(tmp_path: Path) -> None:
     nvcc = nvcc_in(tmp_path / "cuda", "13.0")
     made = release(tmp_path, "http://127.0.0.1:9", cuda="13.0", files=OWN)
     found = call_hooks(made.sdist, tmp_path, DEMO_FOR_CUDA="13.0", CUDA_HOME=str(nvcc.parents[1]))
     assert found.read("demo.py") == "kind = [None, None, {}]"
-    assert "again in 8 s" in found.said
+    assert "again in 4 s" in found.said
 
 
 @pytest.mark.parametrize(
