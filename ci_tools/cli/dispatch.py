@@ -1,19 +1,16 @@
-"""One run of a verb: finds the one that a command line names, runs it, and gives the exit status of what ended it."""
+"""Finds the verb that a command line names, and runs it."""
 
 from __future__ import annotations
 
-import functools
 import os
-import signal
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ci_tools import __version__
-from ci_tools.cli import failures, verbs
-from ci_tools.cli.failures import drop_stdout, explain_os_error, print_error
-from ci_tools.errors import DONE, INTERRUPTED, FatwheelError
+from ci_tools.cli import verbs
+from ci_tools.errors import DONE
 
 if TYPE_CHECKING:
     import argparse
@@ -124,42 +121,3 @@ def _outside(stderr: Callable[[], Console], options: argparse.Namespace) -> Outs
         reporter=TerminalReporter(stderr),
         trusts_source=getattr(options, "trust_source", False),
     )
-
-
-def run_session(words: Sequence[str]) -> int:
-    """Run the verb that a command line names and return its exit status."""
-    stderr = functools.cache(_open_stderr)  # one console: rich keeps a live bar below the lines of its own console only
-    signal.signal(signal.SIGTERM, _interrupt)  # SIGINT has Python's own handler, which raises the same
-    with failures.log_until_end():
-        return _run(stderr, words)
-
-
-def _open_stderr() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True)
-
-
-def _run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
-    try:
-        return run(stderr, words)
-    except FatwheelError as error:
-        return print_error(stderr(), error)
-    except KeyboardInterrupt:
-        stderr().print("interrupted; the same command goes on where this one stopped", highlight=False)
-        return INTERRUPTED
-    except OSError as error:
-        return explain_failure(error, stderr)
-
-
-def explain_failure(error: OSError, stderr: Callable[[], Console] = _open_stderr) -> int:
-    """Print which call of the system failed, and return the exit status; a reader of stdout may leave early."""
-    if isinstance(error, BrokenPipeError):
-        drop_stdout()
-        return DONE
-    return print_error(stderr(), explain_os_error(error))
-
-
-def _interrupt(*_: object) -> NoReturn:
-    """Handle SIGTERM like Ctrl-C, so that unfinished work is cleaned up."""
-    raise KeyboardInterrupt

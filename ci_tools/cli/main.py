@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     thresholds = gc.get_threshold()
     gc.set_threshold(MANY, *thresholds[1:])  # the collector takes a tenth of a plan's time, and finds next to nothing
     try:
-        from ci_tools.cli.dispatch import run_session
+        from ci_tools.cli.session import run_session
 
         return run_session(words)
     finally:
@@ -57,7 +57,7 @@ def _print_page(page: str) -> int:
         sys.stdout.write(page)
         sys.stdout.flush()
     except OSError as error:
-        from ci_tools.cli.dispatch import explain_failure
+        from ci_tools.cli.session import explain_failure
 
         return explain_failure(error)
     return DONE

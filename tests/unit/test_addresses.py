@@ -89,7 +89,7 @@ def test_markdown_and_json_show_no_secret(capsys: pytest.CaptureFixture[str]) ->
 # What writes to the user, and why what it writes has no secret; all else is in errors, or passes `plain`.
 PRINTERS = {
     "cli/failures.py": "an error's annotations, and records, which pass `plain`",
-    "cli/dispatch.py": "one sentence about an interrupt",
+    "cli/session.py": "one sentence about an interrupt",
     "cli/main.py": "the page of `--help`",
     "cli/tables/layout.py": "tables, whose values pass `plain`",
     "cli/verbs": "a path, a plan, the outputs of a step, Markdown by `formats.markdown`, or JSON by `show_json`",

@@ -67,7 +67,7 @@ VERBS = tuple(
     )
 )
 SPEAKS = (
-    *(*VERBS, "cli.failures", "cli.dispatch", "cli.reporter", "cli.tables.layout", "cli.failures"),
+    *(*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout"),
     *(BACKEND, IN_AN_IMAGE, LAUNCHER),
 )
 KNOWS_THE_ENVIRONMENT = (

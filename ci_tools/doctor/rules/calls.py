@@ -48,7 +48,7 @@ def check_calls(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
             what, how = f"{call.job} calls a workflow, and has `{one_line(key)}:`", "in the job of the called workflow"
             yield DoctorFinding("call-key", Weight.ERROR, file.where((*call.keys, key)), what, REFUSED, how)
         is_fatwheels = is_fatwheel(known, file, call.uses) and "@" in call.uses
-        is_ours = is_fatwheels and CALLS.search(call.uses) is not None  # then rules/permissions.py says it, too
+        is_ours = is_fatwheels and CALLS.search(call.uses) is not None  # then rules/jobs.py says it, too
         if call.called is None or isinstance(call.called, Unseen):
             unseen = call.called and _not_seen(file, keys, call.called)
             yield from () if is_ours else [unseen or _missing(file, keys, call.uses, known)]

@@ -85,3 +85,12 @@ def test_a_verb_waits_for_no_other_verbs_modules() -> None:
     never = [f"ci_tools.cli.verbs.{name}" for name in sorted(modules)]
     done = subprocess.run([sys.executable, "-c", code, *never], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_version_is_printed_before_more_than_the_verbs_is_imported() -> None:
+    code = "import sys; from ci_tools.cli.main import main; main(['--version']); print(*sorted(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    ours = {name for name in said.split() if name.startswith("ci_tools")}
+    assert ours == {"ci_tools", "ci_tools.addresses", "ci_tools.errors"} | {
+        f"ci_tools.cli{name}" for name in ("", ".dispatch", ".main", ".verbs")
+    }
