@@ -100,7 +100,8 @@ def windows_libraries() -> WindowsLibraries:
 def distribution_of(module: str) -> str:
     """Return the requirement that brings a module: `pyyaml` for `yaml`, else the module's own name."""
     top = module.partition(".")[0]
-    return _distributions().get(top) or canonicalize_name(top)
+    named: dict[str, str] = _table()["distributions"]
+    return named.get(top) or canonicalize_name(top)
 
 
 def bring_all(required: Iterable[str]) -> frozenset[str] | None:
@@ -110,11 +111,6 @@ def bring_all(required: Iterable[str]) -> frozenset[str] | None:
     if not names <= brought.keys():
         return None
     return names.union(*(brought[name] for name in names))
-
-
-def _distributions() -> dict[str, str]:
-    table: dict[str, str] = _table()["distributions"]
-    return table
 
 
 @functools.cache

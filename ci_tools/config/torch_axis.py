@@ -62,7 +62,11 @@ def expand_torch(
         return document, ()
     nightly = next((str(torch) for torch in catalog.torch if torch.nightly), None)
     is_missing = asked is not None and nightly is None and needs_nightly  # `catalog update` looks for it
-    problems: tuple[Problem, ...] = (_explain_missing(document, asked),) if asked and is_missing else ()
+    problems: tuple[Problem, ...] = ()
+    if is_missing:
+        which = "no nightly of torch" if asked == NEWEST else f"no nightly of torch of {asked}"
+        expected = "expected one that `fatwheel catalog update --index URL` writes there"
+        problems = (Problem(document.where(("torch",)), f"{which} is in the project's catalog, {expected}"),)
     more: Table = {} if asked is None else {NIGHTLY_KEY: asked}
     if isinstance(said, dict):
         return document._replace(value={**root, **more}), problems
@@ -77,7 +81,9 @@ def expand_torch(
         everything = tuple(sorted(torch for torch in catalog.torch if not torch.nightly))
         released = everything if flawed else _list_for(root, catalog)
         if wanted > len(released):
-            problems = (*problems, _explain_too_many(document, said, released))
+            some = f"{len(released)} ({', '.join(map(str, released))})" if released else "none"
+            what = f"`{said}`: of torch, upstream has released {some} for these platforms, CUDA versions and Pythons"
+            problems = (*problems, Problem(document.where(("torch",)), what))
         listed = [str(torch) for torch in released[-wanted:] or (catalog.newest_torch,)]  # to find other mistakes
         more[LAST_KEY] = wanted
     listed += [nightly] if nightly else []
@@ -101,18 +107,6 @@ def read_accelerators(kind: AcceleratorKind | None, table: Table) -> tuple[Accel
         return ()
     versions = sorted(map(Minor.parse, table.get(kind, ())))
     return tuple(Accelerator(kind, version) for version in versions) or (Accelerator(kind),)
-
-
-def _explain_missing(document: Document, asked: str) -> Problem:
-    which = "no nightly of torch" if asked == NEWEST else f"no nightly of torch of {asked}"
-    what = f"{which} is in the project's catalog, expected one that `fatwheel catalog update --index URL` writes there"
-    return Problem(document.where(("torch",)), what)
-
-
-def _explain_too_many(document: Document, said: str, released: Sequence[Minor]) -> Problem:
-    there = f"{len(released)} ({', '.join(map(str, released))})" if released else "none"
-    what = f"`{said}`: of torch, upstream has released {there} for these platforms, CUDA versions and Pythons"
-    return Problem(document.where(("torch",)), what)
 
 
 def read_torch(root: Mapping[str, Any]) -> Torch | None:

@@ -63,8 +63,8 @@ def declare_limited_api(text: str, lowest: Minor, *, free_threaded: bool) -> str
     tag = f'"bdist_wheel": {{"py_limited_api": "cp{lowest.digits}"}}'
     if_limited = f" if {SWITCH} else " if free_threaded else ""
     declared = Argument("py_limited_api", SWITCH if free_threaded else "True")
-    macro = _list_argument("define_macros", f'("Py_LIMITED_API", {version})', if_limited)
-    options = _dict_argument("options", tag, if_limited)
+    macro = _argument_of("define_macros", f'[("Py_LIMITED_API", {version})]', if_limited)
+    options = _argument_of("options", f"{{{tag}}}", if_limited)
     wanted = [(call, (declared,) if _name(call) in TORCH_EXTENSIONS else (declared, macro))
               for call in _calls(module, EXTENSIONS)]  # fmt: skip
     setups = [(call, (options,)) for call in _calls(module, {"setup"})]
@@ -76,7 +76,7 @@ def declare_limited_api(text: str, lowest: Minor, *, free_threaded: bool) -> str
 def set_target(text: str, target: Minor) -> str | None:
     """Return a setup.py whose extensions are compiled for torch's stable ABI from `target` on."""
     module = _parse_module(text)
-    macro = _list_argument("define_macros", f'("TORCH_TARGET_VERSION", "{_torch_hex(target)}")', "")
+    macro = _argument_of("define_macros", f'[("TORCH_TARGET_VERSION", "{_torch_hex(target)}")]')
     calls = list(_calls(module, EXTENSIONS)) if module else []
     return _set_arguments(text, [(call, (macro,)) for call in calls], []) if calls else None
 
@@ -124,16 +124,12 @@ def _torch_hex(version: Minor) -> str:
     return f"0x{version.major:02x}{version.minor:02x}{0:012x}"
 
 
-def _list_argument(name: str, element: str, condition: str) -> Argument:
-    if condition:
-        return Argument(name, f"[{element}]{condition}[]", f"*([{element}]{condition}[])")
-    return Argument(name, f"[{element}]", element)
-
-
-def _dict_argument(name: str, element: str, condition: str) -> Argument:
-    if condition:
-        return Argument(name, f"{{{element}}}{condition}{{}}", f"**({{{element}}}{condition}{{}})")
-    return Argument(name, f"{{{element}}}", element)
+def _argument_of(name: str, value: str, condition: str = "") -> Argument:
+    """Return an argument with a list or dictionary of one element, which is empty unless a condition holds."""
+    if not condition:
+        return Argument(name, value, value[1:-1])
+    whole = f"{value}{condition}{value[0]}{value[-1]}"
+    return Argument(name, whole, f"{'*' if value[0] == '[' else '**'}({whole})")
 
 
 def _switch(text: str, module: ast.Module) -> list[TextEdit]:

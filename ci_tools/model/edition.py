@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from string import Formatter
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from ci_tools.model.evidence import Project
 
-DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 FIELDS = frozenset({"name", "version"})  # of a template: a release is for every Python, torch and CUDA
 ALIAS_FIELDS = frozenset({"cuda", "cuda_major", "torch", "cxx11abi"})  # of the template of a wheel's second name
 VERSION = "0.0+any"  # stands for every version
@@ -111,11 +111,10 @@ def nightly(date: str) -> Edition:
 def is_date(text: str) -> bool:
     """Whether a text is a date in the form 20261121."""
     found = re.fullmatch(r"(20[0-9]{2})([0-9]{2})([0-9]{2})", text)
-    if found is None:
+    try:
+        return found is not None and bool(date(*map(int, found.groups())))
+    except ValueError:
         return False
-    year, month, day = map(int, found.groups())
-    known = 1 <= month <= len(DAYS) and 1 <= day <= DAYS[month - 1]
-    return known and ((month, day) != (2, 29) or year % 4 == 0)
 
 
 def version(base: str, edition: Edition) -> str:

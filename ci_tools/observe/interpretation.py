@@ -173,7 +173,8 @@ class Witness:
             "switches_where": explain_switch(self.observer, switches, observed, view),
         }
         unseen = partial(make_unknown, imports_torch="torch" in observed.imports)
-        if TOO_MANY in observed.doubts and (sibling := self.find_sibling(view)):
+        same = (one for kind, seen, _, one in self.shown if kind == kind_of(view) and TOO_MANY not in seen.doubts)
+        if TOO_MANY in observed.doubts and (sibling := next(same, None)):
             return keep_axes(sibling, TOO_MANY, self.project, self.includes)
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
@@ -197,11 +198,6 @@ class Witness:
             return self.limit_doubt(found, observed, doubts, view)
         found = self.understood(observed, view, told)
         return self.follow_cmake(found, observed, view) if CMAKE in observed.asked else found
-
-    def find_sibling(self, view: View) -> CellEvidence | None:
-        """Return the evidence of an observed cell of the same kind; None without one."""
-        same = (one for kind, seen, _, one in self.shown if kind == kind_of(view) and TOO_MANY not in seen.doubts)
-        return next(same, None)
 
     def limit_doubt(self, found: CellEvidence, seen: Observed, doubts: Collection[str], view: View) -> CellEvidence:
         """Return the evidence of a doubted build with the axes that the doubts cannot touch."""
@@ -232,7 +228,9 @@ class Witness:
         if foreign := explain_platform(build, view):
             return replace(make_unknown(foreign, unsupported=foreign), **told)
         switched = view._replace(env=(*view.env, *told["switches"]))
-        lost = tuple(self.find_lost(observed, view))
+        place = observed.asked.get("gpu", "setup.py")
+        kernels = sorted(self.trials.find_kernels(view, observed) - observed.device_sources)
+        lost = tuple(LeftOut(self.owned.in_tree(source), place) for source in kernels)
         of_cmake = find_cmake_archs(observed, view)
         is_of_cargo = "setuptools-rust" in self.observer.subject.plugins and not observed.device_sources
         by_files = tuple(self.warn_of_files(view)) if is_of_cargo else ()
@@ -287,11 +285,6 @@ class Witness:
         ):
             return None
         return tuple(sorted([*names, *(one.member for one in build.built)]))
-
-    def find_lost(self, observed: Observed, view: View) -> Iterator[LeftOut]:
-        """Yield the kernels that the wheel would lack; none if it has them or a switch helps."""
-        for source in sorted(self.trials.find_kernels(view, observed) - observed.device_sources):
-            yield LeftOut(self.owned.in_tree(source), observed.asked.get("gpu", "setup.py"))
 
     def explain_loss_of_cmake(self, observed: Observed, view: View) -> str | None:
         """Return why the wheel of a build that runs cmake would lack kernels; None if it is not known to."""

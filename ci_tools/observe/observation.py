@@ -214,7 +214,9 @@ def parse_answer(answer: Mapping[str, Any], python: Python) -> Observed:
 def _understood(answer: Mapping[str, Any], python: Python) -> Observed:
     wheel = answer["wheel"] or {}
     doubts = dict(_doubts(answer, wheel))
-    failure = answer["error"] and _failure(answer["error"])
+    failure = None
+    if error := answer["error"]:
+        failure = Failure(" ".join(f"{error['kind']}: {error['text']}".split())[:400], str(error["place"]))
     commands = [(str(one["object"]), _command(one)) for one in answer["compiles"]]
     own_platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")  # as setuptools names this host's
     *tags, platform = wheel["file"].removesuffix(".whl").split("-")[-3:] if "file" in wheel else ("",)
@@ -273,11 +275,6 @@ def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tup
         yield f"builds an invalid wheel: {wheel['broken']}", ""
     elif not wheel and not answer["error"]:
         yield "builds no wheel", ""
-
-
-def _failure(error: Mapping[str, Any]) -> Failure:
-    text = " ".join(f"{error['kind']}: {error['text']}".split())
-    return Failure(text[:400], str(error["place"]))
 
 
 def _command(one: Mapping[str, Any]) -> Compile:

@@ -30,7 +30,8 @@ def names_of(plan: Plan) -> dict[str, FileName]:
     of its major version run it. Raises InputError if wheels that differ in more have one name.
     """
     template = plan.request.release.alias
-    cells = [(cell, job) for job in plan.jobs for cell in job.covers if _is_cuda(cell) and template]
+    served = [(cell, job) for job in plan.jobs for cell in job.covers if template]
+    cells = [one for one in served if one[0].accelerator and one[0].accelerator.kind == CUDA]
     project = f"{distribution_of(plan.project.name)}-{plan.project.version}"
     found: dict[str, tuple[Cell, Job]] = {}
     for cell, job in sorted(cells, key=lambda one: (one[0].accelerator, str(one[0]))):  # the oldest CUDA first
@@ -40,10 +41,6 @@ def names_of(plan: Plan) -> dict[str, FileName]:
             msg = f'the alias "{template}" names both {other.wheel} and {job.wheel}: {name}'
             raise InputError(msg, hint="let the alias have {torch}", page="reference/config.md#release")
     return {name: job.wheel for name, (_, job) in found.items()}
-
-
-def _is_cuda(cell: Cell) -> bool:
-    return cell.accelerator is not None and cell.accelerator.kind == CUDA
 
 
 def _name(template: str, project: str, cell: Cell, job: Job) -> str:

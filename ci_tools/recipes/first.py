@@ -127,9 +127,10 @@ def _ask(starter: Starter) -> dict[str, Any]:
     is_per_python = platform.is_native and starter.is_per_python
     pythons = [one for one in starter.pythons if not one.free_threaded][-MAX_PYTHONS:]
     requires = {"requires": [one.requirement for one in starter.lacking]} if starter.lacking else {}
+    torches = [*map(str, starter.torch.versions)]
     return {
         "python": [str(one) for one in (pythons if is_per_python else starter.pythons)],
-        **({"torch": _ask_torch(starter)} if starter.torch.versions else {}),
+        **({"torch": {"lowest": torches[0]} if starter.torch.is_open else torches} if torches else {}),
         "platforms": {str(platform.platform): _ask_platform(platform)},
         **({"validate": {**requires, "imports": [*starter.imports]}} if starter.imports else {}),
         "build": {"sdist": False, **({"env": dict(starter.env)} if starter.env else {})},
@@ -142,11 +143,6 @@ def _choose_platform(starter: Starter) -> PlatformChoice:
     by_kind = {one.platform: one for one in starter.platforms}
     wanted = (by_kind.get(Platform.LINUX_CUDA), by_kind.get(Platform.LINUX_CPU), *starter.platforms)
     return next(one for one in wanted if one)
-
-
-def _ask_torch(starter: Starter) -> list[str] | dict[str, str]:
-    versions = [*map(str, starter.torch.versions)]
-    return {"lowest": versions[0]} if starter.torch.is_open else versions
 
 
 def _ask_platform(one: PlatformChoice) -> dict[str, Any]:
@@ -186,9 +182,6 @@ def _decisions(tree: Tree, starter: Starter, origin: Origin, config: Path) -> It
     yield "`release: display`, the name as people write it"
     if not starter.imports:
         yield "`validate: imports`, the modules that must import"
-    yield f"whether its licence lets you publish wheels: {_licence(tree)}"
-
-
-def _licence(tree: Tree) -> str:
-    found = [name for name in tree.files if re.match(r"(?i)(licen[cs]e|copying)[^/]*$", name)]
-    return ", ".join(found) or "the source has no licence file"
+    licences = [name for name in tree.files if re.match(r"(?i)(licen[cs]e|copying)[^/]*$", name)]
+    said = ", ".join(licences) or "the source has no licence file"
+    yield f"whether its licence lets you publish wheels: {said}"

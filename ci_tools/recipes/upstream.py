@@ -86,15 +86,10 @@ def _wheel_news(root: Root, recipe: Recipe, outside: Outside) -> Iterator[Upstre
         yield UpstreamNews(recipe.name, "wheel", str(named), ", ".join(wheels), "the package index has wheels of it")
 
 
-def find_newest(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
-    """Return the newest final version that upstream has a tag or an sdist of; None if it has none."""
-    versions = list_versions(root, recipe, outside)
-    return max((one for one in versions if not one.is_prerelease and not one.local), default=None)
-
-
 def find_newer(root: Root, recipe: Recipe, outside: Outside) -> Version | None:
     """Return the newest final version of upstream if it is newer than all that a recipe names; else None."""
-    named, newest = _newest_named(root), find_newest(root, recipe, outside)
+    named, versions = _newest_named(root), list_versions(root, recipe, outside)
+    newest = max((one for one in versions if not one.is_prerelease and not one.local), default=None)
     return newest if newest and (named is None or newest > named) else None
 
 

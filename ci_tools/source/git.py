@@ -64,7 +64,14 @@ LOCAL = {EMPTY: "", "GIT_ALLOW_PROTOCOL": "none"}
 
 def find(folder: Path) -> Path | None:
     """Return the absolute path of the root of the checkout around `folder`; None if there is none."""
-    return next(filter(_is_checkout, _parents_on_device(folder.resolve())), None)
+    start = folder.resolve()
+    device = start.stat().st_dev
+    for place in (start, *start.parents):
+        git = place / ".git"
+        # git looks no further than the same device
+        if place.stat().st_dev == device and (git.is_file() or (git / "HEAD").is_file()):
+            return place
+    return None
 
 
 def ask(folder: Path, environ: Mapping[str, str], *arguments: str, encoding: str = "utf-8") -> str | None:
@@ -132,17 +139,6 @@ def origin(root: Path, environ: Mapping[str, str]) -> str | None:
     """Return the address of the repository that `root` was cloned from; None if it has none."""
     found = ask(root, environ, "remote", "get-url", "origin")
     return found.strip() if found else None
-
-
-def _parents_on_device(root: Path) -> list[Path]:
-    """Return the folder and its parents on the same device: git looks no further."""
-    device = root.stat().st_dev
-    return [folder for folder in (root, *root.parents) if folder.stat().st_dev == device]
-
-
-def _is_checkout(folder: Path) -> bool:
-    git = folder / ".git"
-    return git.is_file() or (git / "HEAD").is_file()
 
 
 def _is_there(root: Path, name: str) -> bool:

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
 
 
-def is_defined(text: str, definition: re.Pattern[str]) -> bool:
-    """Whether a C or C++ text defines a macro in every case: outside any `#if`, or only inside its own `#ifndef`."""
-    return any(is_unconditional(text, match) for match in definition.finditer(text))
-
-
 def is_unconditional(text: str, match: re.Match[str]) -> bool:
     """Whether a definition in a text is outside any `#if`, or only inside its own `#ifndef`."""
     branches: list[bool] = []
@@ -400,7 +395,10 @@ def _targets_by_macro(file: str, text: str) -> Iterator[TorchTarget]:
     """
     found = list(itertools.islice(TARGET_DEFINE.finditer(text), MAX_TARGETS + 1))
     for match in found:
-        is_clear = len(found) <= MAX_TARGETS and is_defined(text[: match.end()], TARGET_DEFINE)
+        before = text[: match.end()]  # one of those in it counts in every case
+        is_clear = len(found) <= MAX_TARGETS and any(
+            is_unconditional(before, one) for one in TARGET_DEFINE.finditer(before)
+        )
         place = SourceLine.at(file, text, match.end())
         version = Minor(int(match[1], 16), int(match[2], 16))
         yield TorchTarget(version, place, conditional=not is_clear or "torch/" in text[: match.start()])

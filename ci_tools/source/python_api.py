@@ -204,8 +204,9 @@ def find_needless(includes: Includes, compiled: Iterable[str], *, is_setuptools:
     found = []
     for file in compiled:
         reached = _reach(includes, file)
-        found_in = (one for name in reached for one in includes.of(name))
-        bound = [one for one in found_in if _is_python(one.header, is_setuptools=is_setuptools)]
+        found_in = [one for name in reached for one in includes.of(name)]
+        frontend = FRONTEND if is_setuptools else None
+        bound = [one for one in found_in if PYTHON_HEADER.match(one.header) or one.header == frontend]
         is_movable = all(one.header in MOVED for one in bound)
         if bound and is_movable and not any(PYTHON_NAME.search(_code(name, includes)) for name in reached):
             found.append(Needless(file, tuple(bound)))
@@ -263,10 +264,6 @@ def _reach(includes: Includes, file: str) -> list[str]:
         for one in includes.of(name):
             found += [own for own in includes.own(one.header) if own not in found and not one.is_torch]
     return found
-
-
-def _is_python(header: str, *, is_setuptools: bool) -> bool:
-    return bool(PYTHON_HEADER.match(header)) or (is_setuptools and header == FRONTEND)
 
 
 def _code(file: str, includes: Includes) -> str:

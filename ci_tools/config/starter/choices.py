@@ -337,18 +337,15 @@ def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEv
     wanted = re.sub(r"[-_.]+", "_", name).lower()  # as PEP 503 normalises, with the underscore of a module
     observed = {module for one in platforms for module in _top_modules(one.shown.members or ())}
     stated = project.text("tool", "maturin", "module-name").partition(".")[0]
-    found = sorted(observed or {stated} - {""} or set(_modules_in(project)) - _required(project))
+    # A folder with the name of what the project requires is its part for that, in a namespace.
+    required = {name_of_required(text).replace("-", "_") for text, _ in project.dependencies()}
+    found = sorted(observed or {stated} - {""} or set(_modules_in(project)) - required)
     same = [module for module in found if module.lower() == wanted]
     named = same or [module for module in found if module not in BESIDE and not module.startswith("_")]
     if len(named) > 1:
         # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
         named = close_names(wanted, named)
     return tuple(named)
-
-
-def _required(project: ProjectFile) -> set[str]:
-    """Return what the project requires: a folder of such a name is its part for that, in a namespace."""
-    return {name_of_required(text).replace("-", "_") for text, _ in project.dependencies()}
 
 
 def _top_modules(members: Iterable[str]) -> Iterator[str]:

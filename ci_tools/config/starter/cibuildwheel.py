@@ -132,7 +132,8 @@ def _take(told: Told, note: Note, value: object, system: str, project: ProjectFi
         return _with_note(told._replace(archs=archs), note, "taken: the platforms")
     if note.option == "environment":
         pairs = dict(_variables(value))
-        plain = tuple((name, text, system) for name, text in pairs.items() if _is_of_build(name, text))
+        of_build = (pair for pair in pairs.items() if not COMPUTED.search(pair[1]) and not TOOLS.fullmatch(pair[0]))
+        plain = tuple((name, text, system) for name, text in of_build)
         taken = ", ".join(name for name, _, _ in plain)
         rest = "; not those of installers and terminals, and what a shell computes" if len(plain) < len(pairs) else ""
         what = f"taken: {taken} as `env`{rest}" if plain else _not_taken(note.option)
@@ -170,10 +171,6 @@ def _expand(pattern: str) -> Iterator[str]:
         return
     for one in found[1].split(","):
         yield from _expand(f"{pattern[: found.start()]}{one}{pattern[found.end() :]}")
-
-
-def _is_of_build(name: str, value: str) -> bool:
-    return not COMPUTED.search(value) and not TOOLS.fullmatch(name)
 
 
 def _variables(value: object) -> Iterator[tuple[str, str]]:

@@ -179,7 +179,7 @@ def _summarise(
         name=project.own_name(observed.get("Name", ""))
         or project.read_pkg_info("Name")
         or project.text("tool", "poetry", "name")
-        or package.folder.rpartition("/")[2]
+        or package.folder.rpartition("/")[2]  # nothing that is read says another
         or project.tree.root.name,
         version=project.own_version(observed.get("Version", "")),
         requires_python=project.own_pythons(observed)[0],

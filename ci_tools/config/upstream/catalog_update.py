@@ -161,7 +161,9 @@ class _Upstream:
         is_new = published is None or version > type(version)(self.known.torch[minor].patch)
         same = [build for build in more if build.version == version]
         linux = [build for build in builds if build.host == LINUX]
-        is_wanted = linux and (is_new or _lacks_names(known))
+        # Nobody has read the names of the release in the catalog: of its patch release, or of an older one.
+        lacks_names = NAMES not in known and load_table().patches.get(known.get("version", "")) != known.get("patch")
+        is_wanted = linux and (is_new or lacks_names)
         names = read_new_names(files[linux[0].file], listing, self.say) if is_wanted else {}  # it costs megabytes
         if not is_new:
             return {**find_news(known, gather_facts([*builds, *same])), **names}
@@ -169,7 +171,8 @@ class _Upstream:
         if headers is None:
             self.say(f"torch {version} is left out: none of its wheels for macOS on arm64 has a sha256 on the index")
             return {}
-        told = [_read_cuda(build, files, listing) for build in _one_per_linux(builds)]
+        plain = {build.host: build for build in builds if build.host.startswith("linux-") and not build.cuda}
+        told = [_read_cuda(build, files, listing) for build in plain.values()]  # their names say no accelerator
         facts = gather_facts([*builds, *told, *same])
         return {"patch": str(version), **find_news(known, facts), "headers": headers, **names}
 
@@ -188,11 +191,6 @@ class _Upstream:
                 self.say(f"upstream builds torch {minor} for XPU: write the `oneapi` that it requires by hand")
 
 
-def _lacks_names(known: Mapping[str, Any]) -> bool:
-    """Whether nobody has read the names of a release in the catalog, of its patch release or of an older one."""
-    return NAMES not in known and load_table().patches.get(known.get("version", "")) != known.get("patch")
-
-
 def _group_newest(builds: Iterable[TorchBuild], lowest: Minor) -> dict[Minor, list[TorchBuild]]:
     """Return the builds of the newest patch release of each torch from `lowest` on."""
     newest: dict[Minor, list[TorchBuild]] = {}
@@ -209,11 +207,6 @@ def _read_names(index: Index) -> Iterator[TorchBuild]:
     with listing_of(TORCH, index) as listing:
         names = [file.filename for file in listing.files if not file.is_yanked]
     yield from filter(None, map(read_build, names))
-
-
-def _one_per_linux(builds: Iterable[TorchBuild]) -> Iterable[TorchBuild]:
-    """Return one build for each Linux machine, without an accelerator in its name."""
-    return {build.host: build for build in builds if build.host.startswith("linux-") and not build.cuda}.values()
 
 
 def _read_cuda(build: TorchBuild, files: Mapping[str, DistributionPackage], listing: Listing) -> TorchBuild:

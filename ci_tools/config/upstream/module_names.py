@@ -47,8 +47,9 @@ def read_names(text: str, module: str, *, is_package: bool = False) -> ModuleNam
     rows = reader.read_block(tree.body)
     found.rows = {name: row for name, row in rows.items() if row and not _is_special(name)}
     found.deleted = {name for name, row in rows.items() if not row}
-    for name in _list_globals(tree):
-        found.rows[name] = VALUE if name in found.rows else CONDITIONAL  # a function may not be called
+    written = (name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
+    for name in written:  # by functions, which may not be called
+        found.rows[name] = VALUE if name in found.rows else CONDITIONAL
     for name in _list_changed(tree):
         if found.rows.get(name, "").startswith("="):
             found.rows[name] = VALUE
@@ -217,13 +218,6 @@ def _write_constant(node: ast.expr) -> str:
 
 
 # ---------------------------------------------------------------- what statements cannot show
-
-
-def _list_globals(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that functions write into the module."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Global):
-            yield from node.names
 
 
 def _list_changed(tree: ast.AST) -> Iterator[str]:

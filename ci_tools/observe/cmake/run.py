@@ -220,8 +220,10 @@ class Configurer(Laboratory):
         if self.stopped:
             return self.stopped
         for earlier, its_call, said, found in self.seen:
-            if (its_call, said) == (call, no) and _is_alike(earlier, view, found):
-                return found
+            if (its_call, said, _always_asked(earlier)) != (call, no, _always_asked(view)):
+                continue
+            if all(earlier.fact(name) == view.fact(name) for name in found.facts):
+                return found  # it would get the same answers
         if not self.spent.spend():
             return Configured(doubt=f"{self.code} {TOO_MANY}")
         facts = (*_always_asked(view), view.python, view.torch)
@@ -343,13 +345,6 @@ def _identify_observer() -> tuple[str, ...]:
     """Return the hashes of the observer's own files: another observer may see something else."""
     files = (path for path in Path(__file__).parent.rglob("*") if path.suffix in {".cmake", ".py"})
     return tuple(sha256_of(path) for path in sorted(files))
-
-
-def _is_alike(earlier: View, view: View, found: Configured) -> bool:
-    """Whether a view's configure step gets the answers of an earlier one."""
-    return _always_asked(earlier) == _always_asked(view) and all(
-        earlier.fact(name) == view.fact(name) for name in found.facts
-    )
 
 
 def _always_asked(view: View) -> tuple[object, ...]:

@@ -167,7 +167,8 @@ class CmakeWitness:
             return Refinement(found)
         if not found.failure and images_of(found.targets).names in {frozenset[str](), wanted}:
             return Refinement(found)
-        if call.variable and not _are_archs_told(view, call.variable):
+        own = dict(view.env)  # the config's variables, which may tell cmake the architectures already
+        if call.variable and "CUDAARCHS" not in own and VARIABLE not in own.get(call.variable, ""):
             words = f"-D{VARIABLE}={spell_for_cmake(asked)}"
             value = f"{dict(call.env).get(call.variable, '')} {words}".strip()
             told = call._replace(
@@ -275,12 +276,6 @@ def _list_parts(target: CmakeTarget, targets: Mapping[str, CmakeTarget]) -> tupl
             parts |= dict.fromkeys(part.compiles)
             waiting += part.needs
     return tuple(parts)
-
-
-def _are_archs_told(view: View, variable: str) -> bool:
-    """Whether the config's own variables already tell cmake the architectures."""
-    variables = dict(view.env)
-    return "CUDAARCHS" in variables or VARIABLE in variables.get(variable, "")
 
 
 def _describe_own_archs(found: Configured, asked: Sequence[str]) -> Refinement:

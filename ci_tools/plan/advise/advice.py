@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.model.evidence import Evidence
     from ci_tools.model.files import Receipt
-    from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.plan import Plan
     from ci_tools.model.platforms import Cell
     from ci_tools.source.files import Tree
 
@@ -136,13 +136,11 @@ def _estimate_savings(before: Plan, after: Plan, case: AdvisedPlan) -> tuple[flo
     receipts = {job.name: receipt for job, receipt in zip(gone, known, strict=True) if receipt}
     if len(receipts) < len(gone):  # a sum over only some of them would be too small
         return None, None
-    came = [[receipts[name] for name in _earlier_jobs(job, before) if name in receipts]
-            for job in after.jobs if job.wheel not in stay]  # fmt: skip
+    came = []
+    for job in after.jobs:
+        if job.wheel not in stay:
+            earlier = {item.job for item in before.covered if item.cell in job.covers}
+            came.append([receipts[name] for name in earlier if name in receipts])
     seconds = sum(one.seconds for one in receipts.values()) - sum(max(one.seconds for one in some) for some in came)
     size = sum(one.size for one in receipts.values()) - sum(max(one.size for one in some) for some in came)
     return round(seconds / 60, 2), round(size / 1e6, 3)
-
-
-def _earlier_jobs(job: Job, before: Plan) -> set[str]:
-    """Return the names of the jobs that served a job's cells before."""
-    return {item.job for item in before.covered if item.cell in job.covers}

@@ -163,7 +163,9 @@ def find_python_options(source: ProjectView) -> Iterator[Option]:
     if not bound or source.oldest is None:
         return
     where = tuple(dict.fromkeys(shown.python_api.where for shown in bound))
-    pybind = [include for include in source.external_includes if _is_unlimited(include, source)]
+    pulled = PULLS_PYBIND if source.is_setuptools else None
+    found = source.external_includes
+    pybind = [one for one in found if one.header == pulled or UNLIMITED_HEADER.match(one.header)]
     if pybind:
         yield _pybind(source, pybind, source.oldest)
     elif source.generators or not source.compiled:  # generated C is not in the source, so its includes are not known
@@ -172,11 +174,6 @@ def find_python_options(source: ProjectView) -> Iterator[Option]:
         yield _python_api_option(source, where, source.oldest)
     else:
         yield _unbound(source, where, source.oldest)
-
-
-def _is_unlimited(include: Include, source: ProjectView) -> bool:
-    is_pulled = include.header == PULLS_PYBIND and source.is_setuptools
-    return is_pulled or UNLIMITED_HEADER.match(include.header) is not None
 
 
 def _limit_api(lowest: Minor, *, builds_older: bool = True) -> Change:

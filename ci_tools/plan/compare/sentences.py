@@ -58,7 +58,10 @@ def _sentence(step: PlanStep, quote: Quote, say: Quote) -> str:
     """Describe one step: `k.cu:3` turned 2 jobs into 24; `fatwheel.yml:9` adds Python 3.14: no new job."""
     if step.asked:
         causes = "; ".join(f"{quote(cause.where)} {say(cause.what)}" for cause in step.causes)
-        return f"{causes}: {_effect(step)}."
+        if step.before != step.after:
+            return f"{causes}: {count(step.before, 'job')} became {step.after}."
+        adds = any("adds" in cause.what for cause in step.causes)
+        return f"{causes}: {'no new job' if adds else 'the same number of jobs'}."
     places = [f"{quote(cause.where)}{', which is gone,' if cause.gone else ''}" for cause in step.causes]
     more = len(places) - MAX_NAMED
     named = [*places[:MAX_NAMED], f"{more} more places"] if more > 0 else places
@@ -66,12 +69,6 @@ def _sentence(step: PlanStep, quote: Quote, say: Quote) -> str:
     if step.before == step.after:
         return f"{subject} changed the plan, but not the number of its jobs: {step.after}."
     return f"{subject} turned {count(step.before, 'job')} into {step.after}."
-
-
-def _effect(step: PlanStep) -> str:
-    if step.before == step.after:
-        return "no new job" if any("adds" in cause.what for cause in step.causes) else "the same number of jobs"
-    return f"{count(step.before, 'job')} became {step.after}"
 
 
 # ---------------------------------------------------------------- as JSON
