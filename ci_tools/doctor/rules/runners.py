@@ -1,4 +1,4 @@
-"""Rules for what jobs run on: labels of runners with their dates, images, and shells."""
+"""Rules for what jobs run on: labels of runners with their dates, images, shells, and functions of expressions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.catalog import tables
 from ci_tools.catalog.runner_labels import RunnerLabels, is_hosted, runner_labels
 from ci_tools.config.project_catalog import DEFAULT_FILE
-from ci_tools.doctor.documents import expressions_of, is_computed, items_of, one_line, strings, table_of
+from ci_tools.doctor.documents import LITERAL, expressions_of, is_computed, items_of, one_line, strings, table_of
 from ci_tools.doctor.expressions import Open, fill
+from ci_tools.doctor.expressions.values import FUNCTIONS
 from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of, starts_of
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.walk import place_jobs
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ci_tools.doctor.documents import Keys, WorkflowDocument
     from ci_tools.doctor.workflow_set import WorkflowSet
 
+# https://docs.github.com/en/actions/reference/workflows-and-actions/expressions#functions
+KNOWN = ("always", "cancelled", "contains", "failure", "hashfiles", "success", *FUNCTIONS)
+CALLED = re.compile(r"(?<![\w.-])([A-Za-z_]\w*)\s*\(")
 NEAR = dt.timedelta(days=180)  # before the end of a label, from when on it is reported
 # That GitHub knows by name: Workflow syntax, `jobs.<job_id>.steps[*].shell`.
 SHELLS = frozenset({"bash", "cmd", "powershell", "pwsh", "python", "sh"})
@@ -182,4 +186,15 @@ def check_matrices(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFin
             yield DoctorFinding("matrix-size", Weight.ERROR, where, what, why, "several jobs, or rows that do more")
 
 
-RUNNER_RULES = (check_labels, check_containers, check_systems, check_shells, check_matrices)
+def check_functions(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the functions in expressions that GitHub does not have."""
+    for keys, text in strings(file.value):
+        for part in expressions_of(text, is_condition=keys[-1:] == ("if",)):
+            for name in CALLED.findall(LITERAL.sub("''", part)):
+                if name.lower() not in KNOWN:
+                    what, why = f"no function of expressions is called {name}", "GitHub refuses the file"
+                    how = nearest(name.lower(), KNOWN)
+                    yield DoctorFinding("function", Weight.ERROR, file.where(keys), what, why, how)
+
+
+RUNNER_RULES = (check_functions, check_labels, check_containers, check_systems, check_shells, check_matrices)
