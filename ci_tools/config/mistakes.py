@@ -69,6 +69,7 @@ class _Meaning:
         yield from self.requirements("build", "requires")
         yield from self.pypi_cuda("publish", "pypi-cuda")
         yield from self.variants("publish", "variants")
+        yield from self.targets("publish", "targets")
         for name in self.get("platforms") or {}:
             yield from self.platform("platforms", name)
         yield from self.timeouts()
@@ -216,6 +217,13 @@ class _Meaning:
             yield self.at(("source", "git"), what)
         if kinds in ([], ["path"]) and ("source", "path") not in self.flawed:  # others are not here yet
             yield from self.folder_of(self.get("source", "path") or ".", self.get("source", "subdirectory") or ".")
+
+    def targets(self, *keys: str | int) -> Iterator[Problem]:
+        """Yield the addresses with a secret, which would stand in the file of the plan."""
+        for index, target in enumerate(self.get(*keys) or ()):
+            if redact(target) != target:
+                what = "the address contains a secret, expected one without: a variable or a keyring supplies it"
+                yield self.at((*keys, index), what)
 
     def folder_of(self, path: str, subdirectory: str) -> Iterator[Problem]:
         root = self.folder / path

@@ -455,6 +455,15 @@ def test_a_git_address_with_a_secret_is_refused(address: str, tmp_path: Path) ->
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize("address", ["pypi:https://me:hunter2@h/legacy/", "pypi:https://h/legacy/?token=hunter2"])
+def test_a_target_with_a_secret_is_refused(address: str, tmp_path: Path) -> None:
+    targets = f"publish: {{targets: ['s3://b/w?endpoint=http://h', '{address}']}}\n"
+    (tmp_path / "fatwheel.yml").write_text(f"{targets}package: demo\npython: [3.12]\nplatforms:\n  linux-cpu:\n")
+    with pytest.raises(InputError, match="1:51: the address contains a secret") as refused:
+        loader.load(tmp_path / "fatwheel.yml", catalog.load())
+    assert "hunter2" not in str(refused.value)
+
+
 def test_a_pipe_is_no_config(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe is not a regular file, expected a YAML file"):
