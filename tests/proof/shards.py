@@ -1,7 +1,8 @@
-"""A generated project built whole, and in four shards, one after another on the same cores: bytes and time.
+"""A project built whole, and in four shards, one after another on the same cores: bytes and time.
 
-`python -m tests.proof.shards --units 64 --seconds 20` takes half an hour on two cores that do nothing else; without
-options it is a small project. Each shard has a clone and a cache of its own, as on machines of their own.
+`python -m tests.proof.shards --units 64 --seconds 20` generates one, and takes half an hour on two cores that do
+nothing else; without options it is a small one. `--project FOLDER` takes `PROJECT`, from a git directory of it.
+Each shard has a clone and a cache of its own, as on machines of their own that have the same tools.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from ci_tools.build.shards import parts
 from ci_tools.build.shards.assignment import ShardNumber, assign
 from ci_tools.build.units.store import COSTS
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.storage import sha256_of, write_atomically
+from ci_tools.machine.storage import cache_folder, sha256_of, write_atomically
 from ci_tools.plan import make
 from ci_tools.plan.batches import AT_ONCE, CORES, count_shards
 from ci_tools.verify.files import CHECKS
 from tests.builders.sources import write
 from tests.integration.build.shards.test_shards import BINDING, CONFIG, DEEP
-from tests.integration.build.units.test_build_systems import PROJECT, VERSION, check_out
+from tests.integration.build.units.test_build_systems import PROJECT as TEXT
+from tests.integration.build.units.test_build_systems import check_out
 from tests.proof.torchao import cpu_seconds
 from tests.proof.truth import HERE
 
@@ -45,7 +47,25 @@ if TYPE_CHECKING:
     Assign = Callable[[Mapping[str, float], int], tuple[tuple[str, ...], ...]]
 
 RECORD = HERE / "shards.json"
-JOB = f"linux-cpu-cp{VERSION.replace('.', '')}"
+PROJECT = {
+    "address": "https://github.com/turboderp-org/exllamav2",
+    "commit": "c319655b5418a173f0829d031b304c61fd04e842",  # v0.0.12
+}
+PROJECT_CONFIG = """\
+package: exllamav2
+version: "0.0.12"
+python: ["3.11"]
+torch: ["2.13"]
+platforms:
+  linux-cuda:
+    owner: "@proof"
+    toolchain: pypi
+    cuda: ["13.0"]
+    archs: ["9.0"]
+    wheel-platform: manylinux_2_36
+build: {sdist: false, requires: [setuptools, ninja]}
+"""
+TOOLS = ("toolchains", "torch-parts")  # folders of the cache
 SHARDS, MATRIX = 4, 30  # shards, and wheels of a matrix: six torches for each of five Pythons
 HEAVY, SET_UP = 330, 300  # minutes of a hosted runner for FlashAttention; seconds until a job compiles, or links
 CMAKE = """\
@@ -66,38 +86,76 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.proof.shards")
     parser.add_argument("--units", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=2.0, help="of one core, for the average unit")
+    parser.add_argument("--project", type=Path, metavar="FOLDER", help=f"a git directory of {PROJECT['address']}")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
         folder = Path(scratch)
-        write(folder / "project", _make_files(options.units, options.seconds, folder))
-        check_out(folder / "project")
-        whole = _measure("whole", lambda: _build(folder, "whole"))
-        costs = _read_costs(folder / "whole/cache/units")
-        ways = {name: _compile(folder, name, by) for name, by in (("longest first", assign), ("hash", _by_hash))}
-    found = {
-        "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
-        "cores": os.cpu_count(),
-        "load": round(os.getloadavg()[2], 1),  # other work on the machine makes `seconds` long, and not `cpu_seconds`
+        if options.project:
+            found = {"project": {**_say_when(), **PROJECT, **_measure_project(options.project, folder)}}
+        else:
+            found = {**_say_when(), **_measure_generated(options.units, options.seconds, folder)}
+    print(json.dumps(found, indent=1), flush=True)
+    known = json.loads(RECORD.read_text(encoding="utf-8"))
+    with write_atomically(RECORD) as file:
+        file.write(f"{json.dumps({**known, **found}, indent=1)}\n".encode())
+
+
+def _say_when() -> dict[str, Any]:
+    """Return the day, and what a reader of the times has to know: other work makes `seconds` long."""
+    today = dt.datetime.now(dt.timezone.utc).date().isoformat()
+    return {"date": today, "cores": os.cpu_count(), "load": round(os.getloadavg()[2], 1)}
+
+
+def _measure_generated(units: int, seconds: float, folder: Path) -> dict[str, Any]:
+    """Build a generated project in both ways, and simulate what cannot be run here."""
+    write(folder / "project", _make_files(units, seconds, folder))
+    check_out(folder / "project")
+    whole = _measure("whole", lambda: _build(folder, "whole"))
+    costs = _read_costs(folder / "whole/cache/units")
+    ways = {name: _compile(folder, name, by) for name, by in (("longest first", assign), ("hash", _by_hash))}
+    wheels = (1, MATRIX)
+    return {
         "units": len(costs),
-        "seconds of a unit": [round(one(costs.values()), 1) for one in (min, median, max)],
+        "seconds of a unit": _spread(costs),
         "whole": whole,
-        "shards": {
-            name: {
-                **way,
-                "efficiency": _efficiency(whole, way, "seconds"),
-                "efficiency by processor time": _efficiency(whole, way, "cpu_seconds"),  # others may use the cores
-            }
-            for name, way in ways.items()
-        },
+        "shards": {name: _rate(whole, way) for name, way in ways.items()},
         "simulated": simulate(costs),
         "simulated matrix": {
-            str(wheels): {"planned": count_shards(HEAVY, 360, AT_ONCE / wheels), "rows": simulate_matrix(costs, wheels)}
-            for wheels in (1, MATRIX)
+            str(count): {"planned": count_shards(HEAVY, 360, AT_ONCE / count), "rows": simulate_matrix(costs, count)}
+            for count in wheels
         },
     }
-    print(json.dumps(found, indent=1), flush=True)
-    with write_atomically(RECORD) as file:
-        file.write(f"{json.dumps(found, indent=1)}\n".encode())
+
+
+def _measure_project(repository: Path, folder: Path) -> dict[str, Any]:
+    """Build `PROJECT` whole and in shards; what a hash would do follows from its units."""
+    place = folder / "project"
+    subprocess.run(["git", "clone", "-q", "--no-checkout", repository, place], check=True)
+    subprocess.run(["git", "-C", place, "checkout", "-q", "-b", "proof", PROJECT["commit"]], check=True)
+    write(place, {"fatwheel.yml": PROJECT_CONFIG})
+    check_out(place)
+    whole = _measure("whole", lambda: _build(folder, "whole"))
+    planned, out, outside = _prepare(folder, "list")
+    listed = parts.list_units(planned, planned.plan.jobs[0].name, out, outside)
+    return {
+        "units": len(listed.units),
+        "of CUDA": sum(unit.is_device for unit in listed.units),
+        "measured": listed.measured,
+        "seconds of a unit": _spread(listed.seconds),
+        "whole": whole,
+        "shards": {"longest first": _rate(whole, _compile(folder, "longest first", assign))},
+        "simulated": simulate(listed.seconds),
+    }
+
+
+def _spread(costs: Mapping[str, float]) -> list[float]:
+    return [round(one(costs.values()), 1) for one in (min, median, max)]
+
+
+def _rate(whole: Mapping[str, Any], way: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a way with its efficiency, by the clock and by processor time: others may use the cores."""
+    seconds, processor = (_efficiency(whole, way, what) for what in ("seconds", "cpu_seconds"))
+    return {**way, "efficiency": seconds, "efficiency by processor time": processor}
 
 
 def simulate(costs: Mapping[str, float]) -> list[dict[str, float]]:
@@ -152,7 +210,7 @@ def _make_files(units: int, seconds: float, folder: Path) -> dict[str, str]:
         f"unit{number}.cpp": _make_unit(number, round(seconds * second * WEIGHTS[number % 5]))
         for number in range(units)
     }
-    project = PROJECT.format(requires='"scikit-build-core>=0.10"', backend="scikit_build_core.build")
+    project = TEXT.format(requires='"scikit-build-core>=0.10"', backend="scikit_build_core.build")
     files = {"deep.h": DEEP, "binding.cpp": BINDING, "CMakeLists.txt": CMAKE, "fatwheel.yml": CONFIG}
     all_files = {**made, **files, "pyproject.toml": project.replace("demo", "shardlab")}
     return {name: text.replace("shardlab", "shardproof") for name, text in all_files.items()}  # its own build folder
@@ -167,9 +225,12 @@ def _make_unit(number: int, count: int) -> str:
 
 
 def _prepare(folder: Path, machine: str) -> tuple[Planned, Path, Outside]:
-    """Return the plan of a clone of the project for one machine, its output, and its caches: nothing but costs."""
+    """Return the plan of a clone of the project for one machine, its output, and its caches: tools and costs."""
     place = folder / machine
     subprocess.run(["git", "clone", "-q", folder / "project", place / "clone"], check=True)
+    for tools in TOOLS:
+        if (held := cache_folder(os.environ) / tools).is_dir():
+            shutil.copytree(held, place / "cache" / tools, symlinks=True, copy_function=os.link)
     if (folder / "whole/cache/units" / COSTS).is_dir():
         shutil.copytree(folder / "whole/cache/units" / COSTS, place / "cache/units" / COSTS)
     outside = Outside(environ=os.environ, cache=place / "cache", reporter=Silent(), trusts_source=True)
@@ -178,23 +239,26 @@ def _prepare(folder: Path, machine: str) -> tuple[Planned, Path, Outside]:
 
 def _build(folder: Path, machine: str, *, links: bool = False) -> str:
     planned, out, outside = _prepare(folder, machine)
-    (made,) = building.build(planned, [JOB], out, outside, CHECKS._replace(links=links))
+    (made,) = building.build(planned, [planned.plan.jobs[0].name], out, outside, CHECKS._replace(links=links))
     return sha256_of(made.path)
 
 
 def _compile(folder: Path, way: str, by: Assign) -> dict[str, Any]:
     """Compile the shards one after another, each as on a machine of its own, and link them."""
-    link, machines = f"{way} link", [f"{way} {number}" for number in range(1, SHARDS + 1)]
-    times = []
+    link = f"{way} link"
+
+    def measure(number: int) -> dict[str, Any]:
+        machine = f"{way} {number}"
+        return _measure(machine, lambda: _compile_one(folder, machine, number, link))
+
     with mock.patch.object(parts, "assign", by) if by is not assign else nullcontext():
-        for number, machine in enumerate(machines, 1):
-            times.append(_measure(machine, lambda n=number, m=machine: _compile_one(folder, m, n, link)))
+        times = [measure(number) for number in range(1, SHARDS + 1)]
     return {"each": times, "link": _measure(link, lambda: _build(folder, link, links=True))}
 
 
 def _compile_one(folder: Path, machine: str, number: int, link: str) -> str:
     planned, out, outside = _prepare(folder, machine)
-    made = parts.compile_shard(planned, JOB, ShardNumber(number, SHARDS), out, outside)
+    made = parts.compile_shard(planned, planned.plan.jobs[0].name, ShardNumber(number, SHARDS), out, outside)
     shutil.copytree(made, folder / link / "out/shards" / str(number))
     return f"{len(json.loads((made / 'shard.json').read_text())['units'])} units"
 
