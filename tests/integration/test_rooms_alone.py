@@ -20,9 +20,10 @@ INDEX = (*MACHINE, "catalog", "formats", "github", "index", "install", "model")
 CONTEXT = {"index": ("machine.context",)}  # what a run of the room is given
 STARTED = {"machine.process": "machine._lifeline"}  # a script is started by its path
 PYTEST = ("hypothesis", "pypi-simple", "pytest")
-# Tests that reach the index as a release does, by the address of a target or with a plan, or read the repository.
+# Tests that reach the index by a command, the address of a target or a plan, or read the repository.
 WITH_TARGETS = "foreign/test_adoption foreign/test_guests foreign/test_kept maintain/test_look maintain/test_mirrors"
-WITH_TARGETS += " maintain/test_recovery test_units test_variants finder/test_style"
+WITH_TARGETS += " maintain/test_recovery maintain/test_repairs test_units test_variants"
+WITH_TARGETS += " finder/test_causes finder/test_style"
 
 
 def closure_of(room: str) -> set[str]:
