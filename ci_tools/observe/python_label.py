@@ -130,19 +130,33 @@ def trust_tag(observed: Observed) -> PythonApi | None:
 
 
 def name_by_oldest(observed: Observed, view: View, pythons: Iterable[Python], observe: Observe) -> Observed:
-    """Return a build whose tag names the limited API of the Python that builds it with the tag of the oldest Python's.
+    """Return a build whose tag names the limited API of the Python that builds it with the tag of the oldest such.
 
-    One wheel then serves all: the oldest builds it. `pythons` are those of the request.
+    One wheel then serves all from that on, and that Python builds it. `pythons` are those of the request.
     """
     if not ABI3.fullmatch(observed.tag):
         return observed
     usual = sorted(one for one in _admit(pythons, observed.metadata) if not one.free_threaded)
-    if not usual[1:] or view.python not in usual or observed.tag != _name_limited_api(view.python):
+    if view.python not in usual or observed.tag != _name_limited_api(view.python):
         return observed
-    python = usual[-1] if view.python == usual[0] else usual[0]
-    other = observe(view._replace(python=python))
-    is_same = other.tag == _name_limited_api(python) and other.gist == observed.gist
-    return observed._replace(tag=_name_limited_api(usual[0])) if is_same else observed
+    own, at = _drop_own_limit(observed, view.python).gist, usual.index(view.python)
+    for python in (*usual[:at], *usual[:at:-1]):  # the older ones first
+        other = observe(view._replace(python=python))
+        if other.tag == _name_limited_api(python) and _drop_own_limit(other, python).gist == own:
+            first = other if python < view.python else observed
+            return observed._replace(tag=first.tag, commands=first.commands, libraries=first.libraries)
+    return observed
+
+
+def _drop_own_limit(observed: Observed, python: Python) -> Observed:
+    """Return a build without the flags for the limited API of the Python that builds it."""
+
+    def drop(one: Compile) -> Compile:
+        own = {flag for flag in one.flags if LIMITED_FLAG.match(flag) and read_limit(flag).lowest == python.version}
+        return one._replace(flags=tuple(flag for flag in one.flags if flag not in own))
+
+    libraries = tuple(one._replace(compiles=tuple(map(drop, one.compiles))) for one in observed.libraries)
+    return observed._replace(commands=tuple(map(drop, observed.commands)), libraries=libraries)
 
 
 def _admit(pythons: Iterable[Python], metadata: Iterable[str]) -> Iterator[Python]:

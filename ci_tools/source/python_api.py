@@ -27,7 +27,7 @@ DEFINITION = re.compile(
     r"^[ \t]*#[ \t]*(?:define[ \t]+|(?=undef))((?:undef[ \t]+)?Py_LIMITED_API\b[^\n]*)", re.MULTILINE
 )
 UNDONE = "undef"
-VERSION = re.compile(r"\b0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{4}")  # as in PY_VERSION_HEX
+VERSION = re.compile(r"\b0[xX]0?([0-9a-fA-F])([0-9a-fA-F]{2})[0-9a-fA-F]{4}")  # as in PY_VERSION_HEX
 CALL = re.compile(r"\b(_?Py[A-Z]\w*|_Py_\w+|Py_[A-Z]\w*)\s*\(")
 STRUCTURE = re.compile(r"\bPyTypeObject\s+\w+\s*(?:=|\{)|->\s*(?:tp|ob|nb|sq|mp)_\w+")
 # Macros and inline functions of the limited API that abi3info does not list. They were found with a compiler.

@@ -73,6 +73,8 @@ def written(source: str, tag: str = "", label: str = "", more: str = "", require
         pytest.param(written("defined.c", "'cp311', 'abi3', platform"), {"cp311-abi3"}, "",
                      id="a-limited-api-by-its-own-method"),
         pytest.param(written("defined.c", "python, 'abi3', platform"), {"cp311-abi3"}, "", id="by-the-oldest-python"),
+        pytest.param(written("python.c", "python, 'abi3', platform", more="define_macros=[('Py_LIMITED_API', "
+                             "hex(sys.hexversion & 0xffff0000))]"), {"cp311-abi3"}, "", id="by-its-own-macro"),
         pytest.param(written("defined.c", "python, 'abi3', platform",
                              more="extra_compile_args=[f'-DP={sys.version_info[1]}']"),
                      {"cp311-abi3", "cp312-abi3"}, "", id="by-each-python"),
