@@ -151,7 +151,7 @@ def render(starter: Starter, origin: str, *, smart: bool, sdist: SdistSource | N
         "platforms:",
         *(line for one in starter.platforms for line in _platform(one, starter.told.env_of(one.platform))),
         *(f"  {to_comment(f'{one.platform}: {one.why}')}" for one in starter.left),
-        *_build(starter, has_sdist=sdist is None),
+        *_build(starter, has_sdist=sdist is None, smart=smart),
         *_validation(starter),
         *(_publication(f"{found['owner']}/{found['name']}" if found else "your-org/your-project") if smart else ()),
     ]
@@ -191,12 +191,15 @@ def _platform(one: PlatformChoice, env: Collection[tuple[str, str]]) -> Iterator
     yield from (f"      {to_scalar(name)}: {json.dumps(value)}" for name, value in env)
 
 
-def _build(starter: Starter, *, has_sdist: bool) -> Iterator[str]:
+def _build(starter: Starter, *, has_sdist: bool, smart: bool) -> Iterator[str]:
     told = starter.told.env_of_all
-    if starter.env or told or starter.told.requires or not has_sdist:
+    is_packed = smart or not starter.manifest  # else it would not be smart
+    if starter.env or told or starter.told.requires or not (has_sdist and is_packed):
         yield from ("", "build:")
     if not has_sdist:
         yield "  sdist: false # the package index has it"
+    elif not is_packed:
+        yield f"  sdist: false {to_comment(f'it would lack headers, without this in MANIFEST.in: {starter.manifest}')}"
     if starter.told.requires:
         yield "  requires:"
         for one in starter.told.requires:

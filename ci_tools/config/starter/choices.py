@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,9 @@ from ci_tools.model.versions import CudaArch, Minor, Python, name_of_required
 from ci_tools.observe.collector import read_metadata
 from ci_tools.observe.device_code import SETTING
 from ci_tools.observe.images import list_images
-from ci_tools.source.includes import SourceLine, uncommented
+from ci_tools.observe.versions.ask import is_setuptools
+from ci_tools.source.includes import Includes, SourceLine, uncommented
+from ci_tools.source.python_api import closure
 from ci_tools.source.requirements import Lacking, find_lacking
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from ci_tools.source.project_file import ProjectFile
 
 
+PACK_ALL = frozenset({"pbr", "setuptools-git", "setuptools-scm"})  # with them, setuptools packs what git tracks
+DEPENDS = re.compile(r"\b(depends|headers|setup_requires)\s*=")  # these may have more packed
 # A project() of CMake that finds no CUDA compiler fails.
 NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
 NO_NVCC = re.compile(".*(Failed to find nvcc|No CMAKE_CUDA_COMPILER could be found)")  # CMake's own words
@@ -85,6 +90,7 @@ class Starter(NamedTuple):
     path: str = "."  # of the source, from the config's folder
     untold: str = ""  # why its tool tells no version
     says_version: bool = False  # whether the config states the version, as nothing else does
+    manifest: str = ""  # the lines of a MANIFEST.in without which its sdist would lack headers
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property
@@ -122,6 +128,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         told=found.told,
         untold=found.project.untold,
         path=source.path if isinstance(source, PathSource) else ".",
+        manifest="; ".join(_write_manifest(found.project, native)),
         is_per_python=is_per_python,
     )
 
@@ -187,6 +194,25 @@ def _needs_cuda(project: ProjectFile) -> str:
         if branches.count("") == len(branches) - branches.count(""):  # else it is in one, which may not be taken
             return f"{SourceLine.at(name, text, found.start())}: {found[1]}() needs a CUDA compiler"
     return ""
+
+
+def _write_manifest(project: ProjectFile, native: Iterable[PlatformEvidence]) -> Iterator[str]:
+    """Yield the lines of a MANIFEST.in by which setuptools packs the headers that builds read; none if there is one.
+
+    It packs what a plugin or package data names as well (its guide: "Controlling files in the distribution").
+    """
+    tree, start = project.tree, project.path(".").removesuffix(".")
+    has_own = f"{start}MANIFEST.in" in tree.names or DEPENDS.search(tree.text(project.path("setup.py")))
+    if has_own or not is_setuptools(project) or PACK_ALL & {*map(name_of_required, project.build_requires())}:
+        return
+    shown, includes = [one.shown for one in native], Includes(tree)
+    sources = {call.source for one in shown for library in one.built for call in library.compiles}
+    packed = {*sources, *(name for one in shown for name in one.members or ())}
+    read = [name for name in closure(includes, filter(includes.has, sources)) if name.startswith(start)]
+    lacking = [name.removeprefix(start) for name in read if not f"/{name}".endswith(tuple(f"/{one}" for one in packed))]
+    for folder in sorted({name.partition("/")[0] for name in lacking}):
+        names = {f"*{posixpath.splitext(name)[1]}" for name in lacking if name.startswith(f"{folder}/")}
+        yield " ".join(["recursive-include", folder, *sorted(names)] if names else ["include", folder])
 
 
 def explain(shown: CellEvidence) -> str:
@@ -263,7 +289,9 @@ def _choose_pythons(
         msg = f"the project requires Python {found.requires_python}, and the catalog has none of these"
         raise InputError(msg, hint="`fatwheel catalog update` adds what is newer than Fatwheel")
     chosen = tuple(python for python in some if not python.free_threaded or declared or not bound)
-    return (tuple(filter(found.told.builds, chosen)) if is_per_python else ()) or chosen
+    named = tuple(filter(found.told.builds, chosen)) if is_per_python else ()
+    is_meant = bool(named[1:]) or any(one.shown.python_api.kind is Binding.FULL for one in native)
+    return (named if is_meant else ()) or chosen  # where only one Python is named, a limited API may be meant
 
 
 def _served(torch: TorchChoice, catalog: Catalog) -> list[Minor]:

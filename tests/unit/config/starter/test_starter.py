@@ -270,6 +270,36 @@ def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -
     assert not (tmp_path / "demo/fatwheel.yml").exists()
 
 
+HEADERS = {
+    "setup.py": """\
+from setuptools import Extension, setup
+setup(packages=["demo"], ext_modules=[Extension("demo.a", ["csrc/a.c"])])
+""",
+    "csrc/a.c": '#include "a.h"\n#include "b.h"\n',
+    "csrc/a.h": "",
+    "b.h": "",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("requires", "more", "lines"),
+    [
+        pytest.param('"setuptools"', {}, "include b.h; recursive-include csrc *.h", id="nothing-packs-them"),
+        pytest.param('"setuptools"', {"MANIFEST.in": "graft csrc\n"}, "", id="a-manifest"),
+        pytest.param('"setuptools", "setuptools-scm"', {}, "", id="a-plugin", marks=pytest.mark.long),
+    ],
+)
+def test_headers_that_an_sdist_would_lack_are_named(
+    requires: str, more: dict[str, str], lines: str, tmp_path: Path
+) -> None:
+    written, request = start(
+        tmp_path, {"pyproject.toml": pyproject("setuptools.build_meta", requires), **HEADERS, **more}
+    )
+    assert written.starter.manifest == lines
+    assert request.build.sdist is not bool(lines)
+
+
 @pytest.mark.slow
 def test_a_tag_that_plan_refuses_is_refused_at_once(tmp_path: Path) -> None:
     setup = """\
