@@ -125,7 +125,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """
     known = sorted(names)
     if known and VERSION.fullmatch(name) and all(map(MINOR.fullmatch, known)):
-        return f"known: {', '.join(sorted(known, key=_by_number))}"
+        numbered = sorted(known, key=lambda one: [*map(int, re.findall(r"\d+", one))])
+        return f"known: {', '.join(numbered)}"
     longer = [one for one in known if name and one.startswith(f"{name}-")]
     if len(longer) > 1:
         return f"expected one of {', '.join(longer)}"
@@ -152,7 +153,3 @@ def close_names(name: str, names: Iterable[str], *, count: int = 1, cutoff: floa
 
 def _letter_pairs(name: str) -> set[str]:
     return {name[at : at + 2] for at in range(len(name))}
-
-
-def _by_number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)))

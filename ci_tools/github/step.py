@@ -158,7 +158,7 @@ def step_of(
     edition = (*_edition(given, environ, today), *_base(given, environ)) if verb.takes_edition else ()
     return StepCommand(
         (*verb.command(name).split(), *words, *edition, *verb.always, *(["--", *places] if places else [])),
-        _files(verb, given),
+        tuple(filter(None, (verb.prints.value, f"{PREFIX}COPY" if "copy" in given else ""))),
     )
 
 
@@ -177,10 +177,6 @@ def spell(action: argparse.Action, variable: str, text: str, *, is_whole: bool =
         return [option] if is_true(variable, text) else []
     words = text.split() if kind == "words" and not is_whole else [text.strip()]
     return [f"{option}={word}" for word in words] if option else words
-
-
-def _files(verb: StepVerb, given: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(filter(None, (verb.prints.value, f"{PREFIX}COPY" if "copy" in given else "")))
 
 
 def _read_inputs(name: str, verb: StepVerb, environ: Mapping[str, str]) -> dict[str, str]:

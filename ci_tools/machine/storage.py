@@ -114,12 +114,8 @@ def _seal(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.sha256")
 
 
-def _stamp(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.stamp")
-
-
 def _is_sealed(folder: Path) -> bool:
-    seal, stamp = _seal(folder), _stamp(folder)
+    seal, stamp = _seal(folder), folder.with_name(f"{folder.name}.stamp")
     if not folder.is_dir() or not seal.is_file():
         return False
     now = stamp_of(folder)

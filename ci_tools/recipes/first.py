@@ -74,7 +74,8 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> FirstRec
     folder = folder or CALLERS / safe_name(canonicalize_name(name))  # the project's own word
     if folder.exists():
         raise InputError(f"{folder} exists already, expected a new folder for the recipe")
-    root = {"package": name, "version": version, "source": _source(origin, starter), **_ask(starter)}
+    root = {"package": name, "version": version, "source": dict(origin.where), **_ask(starter)}
+    root["source"] |= {"subdirectory": starter.folder} if starter.folder else {}
     config = write_config(root, tree.root, folder)
     try:
         releases_of_all([Recipe(folder.name, folder, is_ours=False)], RecipeChoice(), outside)
@@ -115,10 +116,6 @@ def _open(root: dict[str, Any], outside: Outside) -> Tree:
         asked = {**root, "python": ["3.13"], "platforms": {"linux-cpu": None}}
         config = write_config(asked, Path(scratch), Path(scratch) / "first")
         return source.open_tree(loader.load(config, catalogs.load()), config.parent, outside)
-
-
-def _source(origin: Origin, starter: Starter) -> dict[str, Any]:
-    return {**origin.where, **({"subdirectory": starter.folder} if starter.folder else {})}
 
 
 def _ask(starter: Starter) -> dict[str, Any]:

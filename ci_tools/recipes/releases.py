@@ -205,7 +205,9 @@ def write_config(root: Mapping[str, Any], patches: Path, folder: Path) -> Path:
 def name_release(recipe: str, config: Path) -> RecipeRelease:
     """Return the release of a config; raise InputError with every mistake in it, or if it names no version."""
     request = loader.load(config, catalogs.load())
-    text = version_of({"version": request.version, "source": {"sdist": _sdist(request)}})
+    text = version_of(
+        {"version": request.version, "source": {"sdist": {"version": getattr(request.source, "version", "")}}}
+    )
     version = read_version(text)
     if version is None:
         msg = f"the recipe {recipe} names no version, expected `version` or `versions`"
@@ -220,10 +222,6 @@ def name_release(recipe: str, config: Path) -> RecipeRelease:
         title_of(STABLE, request.release.title, known),
         _reasons(request),
     )
-
-
-def _sdist(request: Request) -> dict[str, str]:
-    return {"version": getattr(request.source, "version", "")}
 
 
 def _reasons(request: Request) -> tuple[str, ...]:

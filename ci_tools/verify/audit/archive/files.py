@@ -189,7 +189,7 @@ def _odd_tops(subject: Subject) -> Iterator[Flaw]:
     """Check the names that get into site-packages itself."""
     names = [info.filename for info in subject.wheel.infos]
     tops = {DATA.sub("", name).split("/")[0] for name in names}
-    for top in sorted(tops & COMMON - _own_names(subject)):
+    for top in sorted(tops & COMMON - ({subject.wheel.named[0].replace("-", "_")} if subject.wheel.named else set())):
         yield Flaw(f"{top} is installed beside the projects of others", top, "in a folder of its own", Level.WARNING)
     for top in sorted({top for top in tops if top.removesuffix(".py") in sys.stdlib_module_names}):
         effect = "`import` takes the standard library's"
@@ -215,10 +215,6 @@ def _folders(name: str) -> Iterator[str]:
     """Yield the folders that a member is in, at most the first `DEEPEST`: file systems hold no deeper ones."""
     parts = name.split("/")[:DEEPEST]
     return ("/".join(parts[:count]) for count in range(1, len(parts)))
-
-
-def _own_names(subject: Subject) -> set[str]:
-    return {subject.wheel.named[0].replace("-", "_")} if subject.wheel.named else set()
 
 
 def _odd_mode(info: zipfile.ZipInfo) -> Iterator[Flaw]:
