@@ -35,20 +35,14 @@ PREFIX = "sha256:"
 REMAKES = re.compile(r"/\.github/workflows/verify\.ya?ml@")  # the workflow whose runs make published wheels again
 
 
-def find_attested(hub: Hub, repository: Repository, hashes: Collection[str]) -> frozenset[str] | None:
-    """Return those of some sha256 that GitHub keeps a provenance attestation of, signed by a run of this repository.
+def find_provenances(
+    hub: Hub, repository: Repository, hashes: Collection[str]
+) -> dict[str, tuple[SignedProvenance, ...]] | None:
+    """Return the provenance attestations that GitHub keeps of some sha256, signed by runs of this repository, by each.
 
     Reports those whose attestation does not hold. Returns None, and reports why, if GitHub does not say it: then
     nothing is known of any.
     """
-    found = find_provenances(hub, repository, hashes)
-    return None if found is None else frozenset(found)
-
-
-def find_provenances(
-    hub: Hub, repository: Repository, hashes: Collection[str]
-) -> dict[str, tuple[SignedProvenance, ...]] | None:
-    """Return the attestations of `find_attested`, by the hash of the file."""
     waiting, found = iter(sorted(hashes)), dict[str, tuple[SignedProvenance, ...]]()
     try:
         while part := [f"{PREFIX}{sha256}" for sha256 in islice(waiting, MOST)]:
