@@ -221,6 +221,7 @@ class Workshop:
             open_launchers(bench.scratch, told["PATH"], toolchain.python, project, gate, listing) as launchers,
             watch_units(launchers, job.name, bench.log, self.outside) as book,
         ):
+            launchers.shims.put(bench.plan.request.build.shims)
             yield launchers, book
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.addresses import redact
+from ci_tools.catalog import tables
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.config import commands as hooks
@@ -67,6 +68,7 @@ class _Meaning:
         yield from self.commands("build", "before")
         yield from self.commands("build", "after")
         yield from self.requirements("build", "requires")
+        yield from self.shims("build", "shims")
         yield from self.pypi_cuda("publish", "pypi-cuda")
         yield from self.variants("publish", "variants")
         yield from self.targets("publish", "targets")
@@ -109,6 +111,17 @@ class _Meaning:
             yield from self.known(("torch",), known, "torch")
         elif (lowest := self.get("torch", "lowest")) and lowest not in known:
             yield self.at(("torch", "lowest"), f'there is no torch "{lowest}" in the catalog, {nearest(lowest, known)}')
+
+    def shims(self, *keys: str) -> Iterator[Problem]:
+        """Yield the torches of a config that a shim is not proven for."""
+        asked, known = self.get("torch") or {}, list(map(str, self.catalog.torch))
+        if isinstance(asked, dict):
+            asked = known[known.index(lowest) :] if (lowest := asked.get("lowest", known[0])) in known else []
+        for place, name in self.items(*keys):
+            proven = tables.read("shims")[name]["torches"]
+            if others := [one for one in asked if one not in proven]:
+                what = f"the shim {name} is not proven for torch {', '.join(others)}"
+                yield self.at(place, f"{what}, expected only {', '.join(proven)}")
 
     def platform(self, *keys: str) -> Iterator[Problem]:
         yield from self.globs(*keys, "native")

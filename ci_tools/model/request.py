@@ -181,6 +181,7 @@ class Build(NamedTuple):
     max_jobs: int | None = None  # None: one per core
     shards: int | None = None  # how many runners compile one wheel; None: as many as its time asks for
     torch: BuildTorch = BuildTorch.PARTS
+    shims: tuple[str, ...] = ()  # headers that device code gets in place of torch's
     timeout_minutes: int = HOSTED_MINUTES
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ci_tools.build.units.launchers import SWITCH, find_store, list_forms, read_switch
-from ci_tools.build.units.packs import read_pack, write_pack
+from ci_tools.build.units.store import read_pack, write_pack
 from ci_tools.catalog.targets import kind_of
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.github import step as steps

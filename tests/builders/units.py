@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.build.units.report import UnitReport
+    from ci_tools.build.units.seeds import Shims
     from ci_tools.build.units.store import UnitStore
 
 
@@ -29,6 +30,7 @@ class Units:
     report: UnitReport
     folder: Path  # the source
     environ: dict[str, str]
+    shims: Shims
 
     def run(self, *words: str | Path, at: str = ".", **variables: str) -> subprocess.CompletedProcess[str]:
         environ, cwd = {**self.environ, **variables}, self.folder / at
@@ -50,8 +52,8 @@ def open_units(
     listing: ListedBuild | None = None,
 ) -> Iterator[Units]:
     """Yield the launchers of a new build at a path; its source stays from one build to the next."""
-    shutil.rmtree(scratch / "units", ignore_errors=True)
-    shutil.rmtree(scratch / "cuda_home", ignore_errors=True)
+    for name in ("units", "cuda_home", "shims"):
+        shutil.rmtree(scratch / name, ignore_errors=True)
     (scratch / "source").mkdir(parents=True, exist_ok=True)
     told = {"PATH": os.environ["PATH"], "SOURCE_DATE_EPOCH": "0", "HOME": str(scratch)}
     if toolkit:
@@ -60,4 +62,4 @@ def open_units(
         told["CUDA_HOME"] = str(scratch / "toolkit")
     gate = Gate(folder=scratch / "gate", store=store)
     with open_launchers(scratch, told["PATH"], python, "demo", gate, listing) as launchers:
-        yield Units(launchers.report, scratch / "source", launchers.take_over(told))
+        yield Units(launchers.report, scratch / "source", launchers.take_over(told), launchers.shims)

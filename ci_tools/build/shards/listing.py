@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units.calls import COMPILES, CUDA, LANGUAGES, NO_UNIT, PROBES, expand_words
-from ci_tools.build.units.files import find_host_compiler
+from ci_tools.build.units.manifests import find_host_compiler
 from ci_tools.machine.process import output
 
 if TYPE_CHECKING:

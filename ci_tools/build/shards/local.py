@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
 WAYS = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))  # for root, and for other users
-# All but the folder by which the compilers of every build share the machine's memory (`units.slots`).
+# All but the folder by which the compilers of every build share the machine's memory (`units.gate`).
 OWN = 'mkdir -p "$0/${2##*/}" && mount --bind "$2" "$0/${2##*/}" && mount --rbind "$0" "$1" && shift 2 && exec "$@"'
 PLAN = "plan.json"
 

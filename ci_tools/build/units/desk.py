@@ -22,23 +22,23 @@ from ci_tools.build.units.launcher import receive, send
 from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram, read_lookups
 from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
 from ci_tools.build.units.seeds import digest_value
-from ci_tools.build.units.store import UnitCost, keep_cost
+from ci_tools.build.units.store import UnitCost, keep_cost, name_object
+from ci_tools.errors import Rejected
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
 
     from ci_tools.build.shards.listing import ListedBuild
-    from ci_tools.build.units.files import Digests
     from ci_tools.build.units.gate import Gate
-    from ci_tools.build.units.manifests import FolderNames
+    from ci_tools.build.units.manifests import Digests, FolderNames
     from ci_tools.build.units.passes import Preprocessor, UnitText
     from ci_tools.build.units.report import UnitReport
-    from ci_tools.build.units.seeds import Seeds
+    from ci_tools.build.units.seeds import Seeds, Shims
     from ci_tools.build.units.store import UnitStore
 
 LOG = logging.getLogger(__name__)
-OBJECTS, FIRST = "objects", "first"
+FIRST = "first"
 TRACED = "FATWHEEL_UNITS_TRACE"  # the variable of what a launcher runs: the file for trace.c, if it is traced
 REFUSED = b"fatwheel: it is not compiled any more, as the time limit is near\n"
 FORMAT = "2"  # of what the store holds: another one is not taken
@@ -159,6 +159,7 @@ class Desk:
     folder: Path  # for what a call needs while it runs
     report: UnitReport
     gate: Gate
+    shims: Shims
     listing: ListedBuild | None = None  # of a build that compiles only some of its units
 
     def answer(self, line: socket.socket) -> None:
@@ -169,6 +170,11 @@ class Desk:
         folders = environ.get("PATH", os.defpath).split(os.pathsep)
         environ["PATH"] = os.pathsep.join(one for one in folders if one != str(self.links))
         asked = LauncherLine(line, environ, self.tracer)
+        try:
+            given = self.shims.add_to(read_call(program, given, Path(cwd), environ), given)
+        except Rejected as error:
+            asked.end(1, b"", f"fatwheel: {error}\n".encode())
+            return
         call = read_call(program, given, Path(cwd), environ)
         plain = CompilerCall(program, tuple(given), Path(cwd), environ)
         try:
@@ -368,11 +374,6 @@ class Desk:
             if found := manifests.load(name, store):
                 return manifests.explain(found, told, names, self.files, store)
         return ""
-
-
-def name_object(key: str) -> str:
-    """Return the name of an object in the store."""
-    return f"{OBJECTS}/{key[:2]}/{key}"
 
 
 def read_object(key: str, store: UnitStore) -> StoredUnit | None:

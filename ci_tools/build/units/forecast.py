@@ -10,11 +10,11 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
-from ci_tools.build.units.desk import name_object, read_object
-from ci_tools.build.units.files import Digests
-from ci_tools.build.units.manifests import name_folders
+from ci_tools.build.units.desk import read_object
+from ci_tools.build.units.manifests import Digests, name_folders
 from ci_tools.build.units.report import PLAIN
 from ci_tools.build.units.seeds import digest_value
+from ci_tools.build.units.store import name_object
 from ci_tools.formats.binaries.fatbinary import digest_images
 from ci_tools.model.plan import JobKind
 

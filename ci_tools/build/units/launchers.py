@@ -22,12 +22,11 @@ from ci_tools.build.folders import base_folder, own_compilers
 from ci_tools.build.sdk.link_stubs import TRIPLE
 from ci_tools.build.units.calls import NVCC
 from ci_tools.build.units.desk import Desk
-from ci_tools.build.units.files import Digests
 from ci_tools.build.units.gate import Gate
-from ci_tools.build.units.manifests import name_folders
+from ci_tools.build.units.manifests import Digests, name_folders
 from ci_tools.build.units.passes import LAST_STEP, Preprocessor
 from ci_tools.build.units.report import UnitReport
-from ci_tools.build.units.seeds import Seeds
+from ci_tools.build.units.seeds import Seeds, Shims
 from ci_tools.build.units.store import UnitStore
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.targets import KINDS, kind_of
@@ -73,6 +72,7 @@ class Launchers(NamedTuple):
     programs: Mapping[str, Path]
     files: Digests
     gate: Gate
+    shims: Shims
 
     def take_over(self, told: Mapping[str, str]) -> dict[str, str]:
         """Return a build's variables with the launchers first on PATH; in place of its CUDA toolkit, links to it."""
@@ -173,7 +173,7 @@ def open_launchers(
         desk = _open_desk(links, {**programs, NVCC: scratch / TOOLKIT / "bin" / NVCC}, scratch, python, project, gate)
         try:
             with _serve(address, replace(desk, listing=listing)):
-                yield Launchers(links, desk.report, desk.programs, desk.files, gate)
+                yield Launchers(links, desk.report, desk.programs, desk.files, gate, desk.shims)
         finally:
             if listing:
                 listing.read_ran(folder)
@@ -234,6 +234,7 @@ def _open_desk(
         folder=folder,
         report=UnitReport(scratch / "source", troubles=store.troubles if store else set()),  # one set, shown at the end
         gate=gate,
+        shims=Shims(scratch / "shims", scratch / "shims.log"),
     )
 
 

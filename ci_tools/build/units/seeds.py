@@ -3,6 +3,9 @@
 nvcc and gcc put random numbers into names of symbols, and nvcc its process number; `-frandom-seed` and `--keep-dir`
 replace them. A seed is the unit's own: with one for all, a source that is compiled twice for one library, with other
 macros, would register the same names twice (`nvcc -rdc=true`).
+
+Where a config names shims, device code gets these headers in place of torch's, and each library what they declare. What
+reads no other header of torch that changes has the same text for several torches. Links and host code stay one torch's.
 """
 
 from __future__ import annotations
@@ -11,15 +14,20 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
-from ci_tools.build.units.files import find_host_compiler
-from ci_tools.machine.process import output
+from ci_tools import catalog
+from ci_tools.build.units.calls import FOLDERS
+from ci_tools.build.units.manifests import find_host_compiler
+from ci_tools.errors import Rejected
+from ci_tools.machine.process import output, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ci_tools.build.units.calls import CompilerCall
     from ci_tools.build.units.manifests import FolderNames
@@ -30,6 +38,9 @@ PASSING = re.compile(r"(?:cpython|pypy|python|cp|py)-?3\.?\d+t?|\btmp[a-z0-9_]{8
 OF_TORCH = re.compile(r"-D(_GLIBCXX_USE_CXX11_ABI|PYBIND11_(COMPILER_TYPE|STDLIB|BUILD_ABI))=.*")
 MAPS = 8  # the first gcc with -ffile-prefix-map
 SITE = "site-packages"
+FOLDER, HOST = Path(catalog.__file__).with_name("shims"), "host.cpp"
+FLAGS = ("-O2", "-fPIC", "-frandom-seed=fatwheel-shims")
+SHARED = frozenset({"-shared", "--shared"})
 NAMES_FILES = re.compile(r"-keep|-save-temps|-odir")
 
 
@@ -90,3 +101,52 @@ class Seeds:
 def digest_value(value: object) -> str:
     """Return the sha256 of a value that JSON can say."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class Shims:
+    """The shims of one build; `folder` is for them and what is made of them, at the same path every time.
+
+    It is not below the launchers' own folder: what is read there is not recorded, and this counts.
+    """
+
+    folder: Path
+    log: Path
+    names: Sequence[str] = ()
+    _used_by: CompilerCall | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    def put(self, names: Sequence[str]) -> None:
+        """Put the shims of these names into the build."""
+        for name in names:
+            shutil.copytree(FOLDER / name, self.folder / name)
+        self.names = names
+
+    def add_to(self, call: CompilerCall | None, words: list[str]) -> list[str]:
+        """Return a call's words with the headers before all others for device code, and for a link the library.
+
+        Raises Rejected if the library cannot be compiled with this torch.
+        """
+        if self.names and call and call.is_nvcc and call.language == "cu":
+            with self._lock:  # the same one in every build, whichever is asked for first
+                self._used_by = min(self._used_by or call, call, key=lambda one: one.words)
+            return [*(f"-I{self.folder / name / 'include'}" for name in self.names), *words]
+        if call is None and self._used_by and SHARED & {*words}:
+            return [*words, str(self._make_library(self._used_by))]
+        return words
+
+    def _make_library(self, call: CompilerCall) -> Path:
+        """Compile what the headers declare, as the device code that includes them is compiled for the host."""
+        library, options = self.folder / "libshims.a", dict(zip(call.flags, call.flags[1:], strict=False))
+        standard = [f"-std={options['-std']}"] if "-std" in options else []
+        folders = (word if word in FOLDERS else str(call.cwd / word) for word in call.folders)
+        places = [*folders, *call.macros, f"-isystem{call.program.resolve().parents[1]}/include"]
+        with self._lock:
+            for host in [] if library.exists() else [*self.folder.glob(f"*/{HOST}")]:
+                made, compiler = host.with_suffix(".o"), find_host_compiler(call)
+                compiled: tuple[str | Path, ...] = (compiler, *FLAGS, *standard, *places, "-c", host, "-o", made)
+                for words in (compiled, ("ar", "rcD", library, made)):
+                    if run(words, log=self.log, env=call.environ).status:
+                        what = f"the shim {host.parent.name} cannot be compiled with the torch of this build"
+                        raise Rejected(what, hint=self.log.read_text(encoding="utf-8", errors="replace"))
+        return library

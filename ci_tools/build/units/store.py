@@ -2,19 +2,25 @@
 
 Each file is written under its name at once, and begins with its name and the sha256 of the rest. A file that was
 cut, changed or put under another name is not taken, and is removed. Anyone who may write the folder is trusted, as with
-pip's cache.
+pip's cache. So is the maker of a pack, which has for other machines what a build took from the store and put there.
 """
 
 from __future__ import annotations
 
+import calendar
 import hashlib
 import json
 import os
+import re
+import time
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
+from ci_tools.build.units.manifests import LINES, MANIFESTS, load
 from ci_tools.errors import MachineError
 from ci_tools.machine.storage import write_atomically
 
@@ -22,8 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SIZE = 5 << 30  # bytes
+OBJECTS = "objects"
 COSTS = "costs"  # the folder of what each unit took when it was last compiled, by the unit's name (`Seeds.name`)
 KEPT = 0.9  # of the size, after the oldest are removed: the next build need not remove some again
+PACK, ENTRY = 1 << 30, 1 << 28  # bytes of a pack's entries, and of one
+NAME = re.compile(r"(costs|jobs|lines|manifests|objects)(/[0-9a-f][0-9a-f-]*){1,2}")
+FIRST = 365 * 86400 * 11  # the times of ZIP files begin in 1980
+QUICK = 1  # of zlib: objects shrink to a third by it
 
 
 class UnitCost(NamedTuple):
@@ -141,3 +152,63 @@ def read_cost(unit: str, store: UnitStore) -> UnitCost | None:
 def keep_cost(unit: str, cost: UnitCost, store: UnitStore) -> None:
     """Write what a unit took."""
     store.write(f"{COSTS}/{unit}", json.dumps(cost._asdict()).encode())
+
+
+def name_object(key: str) -> str:
+    """Return the name of an object in the store."""
+    return f"{OBJECTS}/{key[:2]}/{key}"
+
+
+def write_pack(store: UnitStore, since: float, path: Path, size: int = PACK) -> int:
+    """Write what was used since a time, in seconds since 1970, the youngest first; return the number of entries."""
+    count = 0
+    with ZipFile(path, "w", ZIP_DEFLATED, compresslevel=QUICK) as pack:
+        for name in dict.fromkeys(_list_used(store, since)):
+            content = store.read_sealed(name)
+            size -= len(content)
+            if size < 0:
+                break
+            if 0 < len(content) <= ENTRY:
+                entry = ZipInfo(name, time.gmtime(max(store.changed(name), FIRST))[:6])
+                pack.writestr(entry, content, ZIP_DEFLATED)
+                count += 1
+    return count
+
+
+def _list_used(store: UnitStore, since: float) -> Iterator[str]:
+    """Yield the names of what was used, and of what explains a change of it."""
+    for folder in ("jobs", MANIFESTS, OBJECTS):
+        for name in store.list_names(folder):
+            if store.changed(name) < since:
+                break
+            yield name
+            if folder == MANIFESTS and (found := load(name, store)):
+                yield name_object(found.key)
+                yield f"{COSTS}/{name.split('/')[1]}"
+                yield from (f"{LINES}/{digest}" for digest in found.read.values())
+
+
+def read_pack(path: Path, store: UnitStore) -> int:
+    """Put into the store what it lacks of a pack; return how many of the pack's entries are not whole."""
+    harmed, left = 0, store.size
+    try:
+        with ZipFile(path) as pack:
+            for entry in pack.infolist():
+                left -= entry.file_size
+                if left < 0:
+                    break
+                harmed += not _adopt(entry, pack, store)
+    except (BadZipFile, OSError):
+        harmed += 1
+    return harmed
+
+
+def _adopt(entry: ZipInfo, pack: ZipFile, store: UnitStore) -> bool:
+    """Put an entry into the store; return whether it is whole."""
+    if not NAME.fullmatch(entry.filename) or entry.file_size > ENTRY:
+        return False
+    try:
+        used = calendar.timegm((*entry.date_time, 0, 0, 0))
+        return store.adopt(entry.filename, pack.read(entry), used)
+    except (BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError, zlib.error):
+        return False  # damaged, or of another kind

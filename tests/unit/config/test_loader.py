@@ -278,6 +278,11 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param('    native: ["*.hip"]', "    wheel-platform: manylinux_2_99", [
             '14:21: there is no wheel platform "manylinux_2_99", did you mean "manylinux_2_39"?'],
             id="wheel-platform-of-no-policy"),
+        pytest.param("max-jobs: 2", "shims: [cuda-exception]", [
+            "17:17: the shim cuda-exception is not proven for torch 2.10, 2.15, expected only 2.11, 2.12, 2.13, 2.14"],
+            id="torch-that-a-shim-is-not-for"),
+        pytest.param("max-jobs: 2", "shims: [exception]", [
+            '17:17: "exception" is not allowed, did you mean "cuda-exception"?'], id="unknown-shim"),
         pytest.param("torch: 2.13.0", "torch: 2.99.0", [
             f'18:19: there is no torch "2.99.0" in the catalog, known: {TORCHES}'],
             id="torch-to-validate-is-unknown"),

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.units.gate import Gate
+from ci_tools.build.units.gate import Gate, wait_for_room
 from ci_tools.build.units.launchers import open_launchers
 from ci_tools.build.units.report import COMPILED, LEFT
-from ci_tools.build.units.slots import wait_for_room
 from ci_tools.build.units.store import UnitStore
 from tests.builders.sources import write
 from tests.integration.build.units.test_build_systems import PROJECT, SOURCES, VERSION, check_out
@@ -30,7 +29,7 @@ HUGE = 1 << 60
 HOLD = """\
 import sys, time
 from pathlib import Path
-from ci_tools.build.units.slots import wait_for_room
+from ci_tools.build.units.gate import wait_for_room
 with wait_for_room(Path(sys.argv[1]), lambda: 1 << 60, lambda: None):
     print(time.monotonic(), flush=True)
     time.sleep(float(sys.argv[2]))
