@@ -20,6 +20,7 @@ from docs.pages import (
     audit_rules,
     catalog,
     command_line,
+    compile_units,
     config,
     evidence,
     failures,
@@ -81,6 +82,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "catalog.md": ("ci_tools/catalog", catalog.describe),
     "kernel-operators.md": ("package/src/ao_kernels/policy.py", kernel_operators.describe),
     "truth-table.md": ("tests/proof/record.json", truth_table.describe),
+    "compile-units.md": ("tests/proof/compile_once.json", compile_units.describe),
     "workflows.md": (".github/workflows", workflows.describe),
     "action.md": ("action.yml and ci_tools/github/step.py", action.describe),
 }

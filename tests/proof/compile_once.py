@@ -1,8 +1,11 @@
 """CPU seconds of compiler calls: the first build, and those that can take its compile units.
 
-`python -m tests.proof.compile_once` generates projects for one architecture of CUDA, builds each for two Pythons and
-two torches through `fatwheel build`, and writes `compile_once.json`; `… FOLDER` measures a project of yours. Counted is
-all that runs under the launcher, by the records beside the logs; environment, plan and link are not.
+`python -m tests.proof.compile_once` generates projects for one architecture of CUDA, takes those of
+`compile_once.toml`, builds each for two Pythons and two torches through `fatwheel build`, and writes
+`compile_once.json`; with names, only those. "nvcc alone" compares one unit with and without the launcher.
+
+`compiling` and `asking` count all that runs under the launcher, by the records beside the logs; `command` is the whole
+command, with the environment, the plan and the link.
 """
 
 from __future__ import annotations
@@ -10,28 +13,51 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
+import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ci_tools import catalog
+from ci_tools.build.units import manifests
+from ci_tools.build.units.forecast import OF_PYTHON
 from ci_tools.build.units.report import COMPILED, PLAIN, SAME_TEXT, UNCHANGED
-from ci_tools.machine.storage import cache_folder, sha256_of
+from ci_tools.build.units.store import UnitStore
+from ci_tools.catalog import tables
+from ci_tools.config import loader
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import cache_folder, sha256_of, write_atomically
+from ci_tools.source.files import open_tree
 from tests.builders.sources import write
+from tests.builders.units import open_units
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 RECORD = Path(__file__).with_name("compile_once.json")
+PROJECTS = RECORD.with_suffix(".toml")
 PYTHONS, TORCHES = ("3.11", "3.12"), ("2.13", "2.14")
-CONFIG = f"""\
-package: NAME
-version: "1.0"
-python: {json.dumps(PYTHONS)}
-torch: {json.dumps(TORCHES)}
-platforms:
-  linux-cuda: {{owner: us, cuda: ["13.0"], archs: ["8.0"], wheel-platform: linux}}
-build: {{torch: parts}}
-"""
+PLATFORM = {"owner": "us", "cuda": ["13.0"], "archs": ["8.0"], "wheel-platform": "linux"}
+BUILD = {"torch": "parts", "sdist": False}
+CONFIG: dict[str, Any] = {
+    "package": "NAME",
+    "version": "1.0",
+    "python": PYTHONS,
+    "torch": TORCHES,
+    "platforms": {"linux-cuda": PLATFORM},
+    "build": BUILD,
+}
 PYPROJECT = """\
 [build-system]
 requires = ["setuptools>=77", "torch"]
@@ -60,15 +86,36 @@ void launchNUMBER(float* x, const float* y, int n) {
   kernel<2><<<n / 256 + 1, 256>>>(x, y, n);
 }
 """
-GENERATED = {"torch_free": (8, "#include <cuda_fp16.h>"), "with_c10": (1, "#include <c10/cuda/CUDAStream.h>")}
+SHIMMED = """\
+#include <c10/cuda/CUDAException.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+__global__ void draw(at::PhiloxCudaState state, uint64_t* x) { *x = state.offset_.val; }
+void launch(at::PhiloxCudaState state, uint64_t* x) { draw<<<1, 1>>>(state, x); C10_CUDA_KERNEL_LAUNCH_CHECK(); }
+"""
+GENERATED: dict[str, tuple[int, str, list[str]]] = {
+    "torch_free": (64, "#include <cuda_fp16.h>", []),
+    "with_c10": (1, "#include <c10/cuda/CUDAStream.h>", []),
+    "with_shims": (1, SHIMMED, ["cuda-exception", "cuda-generator"]),
+}
+ALONE, TIMES = "nvcc alone", 3
+SORT = """\
+#include <cub/device/device_radix_sort.cuh>
+void sort(void* space, size_t& size, const int* in, int* out, int n) {
+  cub::DeviceRadixSort::SortKeys(space, size, in, out, n);
+}
+"""
+SAME = {"first", "nothing changed", "another checkout", "another commit", "without a store"}  # builds of equal bytes
 # A release of a project that cannot collapse, and the wheels that have one set of objects together.
 AXES = {"torches": 11, "CUDAs": 4, "Pythons": 5}
+LEAST = 0.15  # of the first build, that another torch takes at most where it shares units
 RUNNERS, CORES = 20, 4  # jobs that GitHub starts at a time on the free plan, and the cores of each
 
 
-def generate(folder: Path, name: str, count: int, include: str) -> Path:
-    """Write a project with so many kernels, and return its folder."""
-    files = {"fatwheel.yml": CONFIG, "pyproject.toml": PYPROJECT, "setup.py": SETUP, "binding.cpp": BINDING}
+def generate(folder: Path, name: str, count: int, include: str, shims: list[str]) -> Path:
+    """Write a project with so many kernels, and return its folder; with shims, for each torch that they are for."""
+    config = {**CONFIG, "build": {**BUILD, **({"shims": shims} if shims else {})}}
+    config |= {"torch": tables.read("shims")[shims[0]]["torches"]} if shims else {}
+    files = {"fatwheel.yml": json.dumps(config), "pyproject.toml": PYPROJECT, "setup.py": SETUP, "binding.cpp": BINDING}
     files |= {f"kernel{number}.cu": KERNEL.replace("NUMBER", str(number)) for number in range(count)}
     write(folder / name, {path: text.replace("NAME", name).replace("INCLUDE", include) for path, text in files.items()})
     _commit(folder / name)
@@ -81,21 +128,63 @@ def _commit(folder: Path) -> None:
         subprocess.run(["git", *words], cwd=folder, check=True)
 
 
+def check_out(project: dict[str, Any], folder: Path) -> Path:
+    """Write a project of the list, with its edits and a config, and return its folder."""
+    places = {name: project[name] for name in ("env", "arch-env") if name in project}
+    config = {**CONFIG, "package": project["name"], "version": project["version"]}
+    config["platforms"] = {"linux-cuda": {**PLATFORM, **places}}
+    path = folder / f"{project['name']}.yml"
+    path.write_text(json.dumps({**config, "source": project["source"]}), encoding="utf-8")
+    outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
+    root = folder / project["name"]
+    open_tree(loader.load(path, catalog.load()), folder, outside).copy_to(root)
+    for name, pattern, text in project["edits"]:
+        before = (root / name).read_text(encoding="utf-8")
+        after = re.sub(pattern, text, before)
+        assert before != after, f"{name} has nothing like {pattern}"
+        (root / name).write_text(after, encoding="utf-8")
+    write(root, {"fatwheel.yml": json.dumps(config)})
+    _commit(root)
+    return root
+
+
 def build(folder: Path, job: str, cache: Path, out: Path, **environ: str) -> dict[str, Any]:
-    """Build a job; return its units by how they were had, the CPU seconds for keys and compilers, and the wheel."""
+    """Build a job; return its units by how they were had, the CPU seconds for keys and compilers, and the wheel.
+
+    What counts apart is what reads no header of Python, as far as the store knows what a unit read.
+    """
     shutil.rmtree(out, ignore_errors=True)
     command = [str(Path(sys.executable).with_name("fatwheel")), "build", "--job", job, "--out", str(out)]
+    before = _measure_children()
     subprocess.run(command, cwd=folder, env={**os.environ, "FATWHEEL_CACHE": str(cache), **environ}, check=True)
+    took = _measure_children() - before
     units = json.loads((out / "logs" / f"{job}.units.json").read_text(encoding="utf-8"))
     count = {how: sum(unit["how"] == how for unit in units) for how in (UNCHANGED, SAME_TEXT, COMPILED, PLAIN)}
     seconds = {name: round(sum(unit[name] for unit in units), 2) for name in ("asking", "compiling")}
-    return {**count, **seconds, "wheel": sha256_of(next(out.glob("*.whl")))}
+    of_python = [unit for unit in units if _reads_python(unit["unit"], UnitStore(folder=cache / "units"))]
+    others = round(_add_up(units) - _add_up(of_python), 2)
+    said = {**count, **seconds, "of Python": len(of_python), "others": others, "command": round(took, 1)}
+    return {**said, "wheel": sha256_of(next(out.glob("*.whl")))}
 
 
-def measure(folder: Path, scratch: Path) -> dict[str, Any]:
-    """Return what each build of a project takes, in turn, with a store that is empty at first."""
+def _measure_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _add_up(units: list[dict[str, Any]]) -> float:
+    return sum(float(unit["asking"] + unit["compiling"]) for unit in units)
+
+
+def _reads_python(unit: str, store: UnitStore) -> bool:
+    found = (manifests.load(name, store) for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"))
+    return any(path.startswith(OF_PYTHON) for one in found if one for path in one.read)
+
+
+def measure(folder: Path, scratch: Path, steps: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield what the builds of a project took so far, after each, with a store that is empty at first."""
     cache = scratch / "cache"
-    cache.mkdir()
+    cache.mkdir(parents=True)
     for path in cache_folder(os.environ).iterdir():
         if path.name != "units":
             (cache / path.name).symlink_to(path)
@@ -104,32 +193,72 @@ def measure(folder: Path, scratch: Path) -> dict[str, Any]:
         cwd=folder, env={**os.environ, "FATWHEEL_CACHE": str(cache)}, check=True, capture_output=True,
     )  # fmt: skip
     jobs = [job["name"] for job in json.loads(planned.stdout)["jobs"] if job["kind"] == "native"]
-    first, python, torch = jobs[0], jobs[1], next(job for job in jobs if TORCHES[1] in job)
-    found = {"without a store": build(folder, first, cache, scratch / "out", FATWHEEL_UNITS="off")}
-    found["first"] = build(folder, first, cache, scratch / "out")
-    found["nothing changed"] = build(folder, first, cache, scratch / "out")
-    found["second Python"] = build(folder, python, cache, scratch / "out")
-    found["second torch"] = build(folder, torch, cache, scratch / "out")
+    found: dict[str, Any] = {}
+    for step, build_it in _list_steps(folder, scratch, jobs):
+        if not steps or step in steps:
+            row = found[step] = build_it()
+            whole = found.get("first", row)
+            row["share"] = round((row["asking"] + row["compiling"]) / (whole["asking"] + whole["compiling"]), 3)
+            row["share of others"] = round(row["others"] / whole["others"], 3) if whole["others"] else None
+            print(step, json.dumps(row), flush=True)
+            wheels = {one["wheel"] for name, one in found.items() if name in SAME}
+            assert len(wheels) == 1, f"{step} gave other bytes than the first build"
+            yield found
+
+
+def _list_steps(folder: Path, scratch: Path, jobs: list[str]) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    of_first = [job for job in jobs if TORCHES[0] in job]
+    first, python, torch = *of_first[:2], next(job for job in jobs if TORCHES[1] in job)
+    cache, out = scratch / "cache", scratch / "out"
+    yield "first", lambda: build(folder, first, cache, out)
+    yield "nothing changed", lambda: build(folder, first, cache, out)
+    yield "second Python", lambda: build(folder, python, cache, out)
     shutil.copytree(folder, scratch / "elsewhere" / folder.name)
-    found["another checkout"] = build(scratch / "elsewhere" / folder.name, first, cache, scratch / "out")
-    for path in folder.glob("*.cu"):
-        path.write_text(f"// another commit\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
+    yield "another checkout", lambda: build(scratch / "elsewhere" / folder.name, first, cache, out)
+    for path in folder.rglob("*.cu"):
+        path.write_text(f"{path.read_text(encoding='utf-8')}// another commit\n", encoding="utf-8")
     _commit(folder)
-    found["a comment in each kernel"] = build(folder, first, cache, scratch / "out")
-    whole = found["first"]["compiling"] + found["first"]["asking"]
-    for row in found.values():
-        row["share"] = round((row["asking"] + row["compiling"]) / whole, 3)
-    return found
+    yield "another commit", lambda: build(folder, first, cache, out)
+    yield "second torch", lambda: build(folder, torch, cache, out)
+    for job in jobs:
+        if job[-4:] == first[-4:] and job not in {first, torch}:
+            yield job, lambda job=job: build(folder, job, cache, out)
+    yield "without a store", lambda: build(folder, first, cache, out, FATWHEEL_UNITS="off")
+    for path in folder.rglob("*.cu"):
+        path.write_text(f"// of another line\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
+    _commit(folder)
+    yield "a line before each kernel", lambda: build(folder, first, cache, out)
+
+
+def compare(folder: Path) -> dict[str, Any]:
+    """Return the CPU seconds of one unit by nvcc alone, and by the launcher without a store, in turn."""
+    home = Path(os.environ["CUDA_HOME"])
+    words, found = (
+        ["-arch=sm_80", "-std=c++17", "-c", "sort.cu", "-o", "sort.o"],
+        dict[str, list[float]](alone=[], launched=[]),
+    )
+    with open_units(folder, None, home) as units:
+        write(units.folder, {"sort.cu": SORT})
+        for _ in range(TIMES):
+            for way, program in (("alone", home / "bin/nvcc"), ("launched", Path("nvcc"))):
+                before = _measure_children() + time.process_time()
+                done = units.run(program, *words)
+                assert done.returncode == 0, done.stderr
+                found[way].append(round(_measure_children() + time.process_time() - before, 2))
+    over = statistics.median(found["launched"]) / statistics.median(found["alone"]) - 1
+    return {**found, "over": round(over, 3)}
 
 
 def simulate(found: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Return the sets, runner hours and wall hours of a release's compiler calls, by what its units share."""
     torches, cudas, pythons = AXES.values()
     whole, other_python, other_torch = (
-        found[name]["asking"] + found[name]["compiling"]
-        for name in ("without a store", "second Python", "second torch")
+        row["asking"] + row["compiling"]
+        for row in (found.get(name, found["first"]) for name in ("without a store", "second Python", "second torch"))
     )
-    sets = {"nothing": torches * cudas * pythons, "Pythons": torches * cudas, "Pythons and torches": cudas}
+    is_shared = found.get("second torch", {}).get("share of others", 1) < LEAST
+    sets = {"nothing": torches * cudas * pythons, "Pythons": torches * cudas}
+    sets["Pythons and torches"] = cudas if is_shared else torches * cudas
     seconds = {
         "nothing": whole * torches * cudas * pythons,
         "Pythons": torches * cudas * (whole + (pythons - 1) * other_python),
@@ -143,20 +272,25 @@ def simulate(found: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Measure the generated projects, or those named, and write the record."""
-    record: dict[str, Any] = {"date": dt.datetime.now(dt.timezone.utc).date().isoformat(), "projects": {}}
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:  # not in memory
-        folder = Path(place)
-        names = [Path(word) for word in sys.argv[1:]] or [
-            generate(folder, name, *how) for name, how in GENERATED.items()
-        ]
-        for path in names:
-            (folder / f"of {path.name}").mkdir()
-            record["projects"][path.name] = measure(path, folder / f"of {path.name}")
-            record["projects"][path.name]["release"] = simulate(record["projects"][path.name])
-            print(json.dumps({path.name: record["projects"][path.name]}, indent=1), flush=True)
-    if not sys.argv[1:]:
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    """Measure the projects, or those named, and write the record after each."""
+    listed = {one["name"]: one for one in tomllib.loads(PROJECTS.read_text(encoding="utf-8"))["project"]}
+    for name in sys.argv[1:] or [*GENERATED, *listed, ALONE]:
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as place:  # not in memory
+            folder = Path(place)
+            if name == ALONE:
+                _keep(ALONE, compare(folder))
+                continue
+            root = check_out(listed[name], folder) if name in listed else generate(folder, name, *GENERATED[name])
+            for found in measure(root, folder / "scratch", listed.get(name, {}).get("steps", [])):
+                _keep(name, {"builds": found, "release": simulate(found)})
+
+
+def _keep(name: str, found: dict[str, Any]) -> None:
+    """Write what was measured into the record; another run may have written since."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    record[name] = {"date": dt.datetime.now(dt.timezone.utc).date().isoformat(), **found}
+    with write_atomically(RECORD) as file:
+        file.write(f"{json.dumps(record, indent=1)}\n".encode())
 
 
 if __name__ == "__main__":
