@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import posixpath
+import re
 import shlex
 import shutil
 import stat
@@ -35,6 +36,12 @@ PROJECT = frozenset({"pyproject.toml", "setup.py"})
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 
 C_ENDINGS = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hip", ".hpp")
+# What `build_ext --inplace` and `build` of setuptools leave, by importlib.machinery.EXTENSION_SUFFIXES of any system.
+BUILT = re.compile(
+    r"\.(?:cpython-\d+[a-z]*(?:-[\w-]+)?\.so|cp\d+t?-win(?:32|_\w+)\.pyd|abi3\.(?:so|pyd))$"
+    r"|(?:^|/)build/(?:lib|temp|bdist)\.[\w.-]+/"
+)
+CODE = (".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".mm", ".pyx", ".rs")
 MAX_NAMED = 5  # files that have changed
 PLAN = b'{\n "schema": 1,\n "request": {'  # the first bytes of a file that `fatwheel plan --out` writes
 
@@ -211,7 +218,7 @@ def open_tree(
     """
     source, environ = request.source, outside.environ
     if isinstance(source, PathSource):
-        tree = tree_at((folder / source.path).resolve(), environ)
+        tree = _leave_built(request, tree_at((folder / source.path).resolve(), environ), outside)
     elif isinstance(source, GitSource):
         url = git.address(source, folder)
         at = commit or git.commit_of(source, url, environ)
@@ -255,6 +262,21 @@ def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, .
         way = "--init --recursive" if any(name.startswith(around) for name in others) else f"--init {paths}"
         outside.reporter.say(f"{what}; if {request.subdirectory or 'it'} needs it: git submodule update {way}")
     return tuple(name for name in tree.files if name not in {*others, *lost})
+
+
+def _leave_built(request: Request, tree: Tree, outside: Outside) -> Tree:
+    """Return a folder without what an earlier build has left beside its code, as git ignores it in a checkout.
+
+    A module for one Python would be taken into the wheels of all others. A folder that has nothing to compile ships it,
+    as one whose config says with `include` what a build may see.
+    """
+    built = [] if tree.checkout or request.include else [name for name in tree.files if BUILT.search(name)]
+    if not built or not any(name.endswith(CODE) and name not in built for name in tree.files):
+        return tree
+    more = f" and {len(built) - MAX_NAMED} more" if len(built) > MAX_NAMED else ""
+    what = f"{', '.join(built[:MAX_NAMED])}{more}: left out of the source, as what an earlier build has left"
+    outside.reporter.say(f"{what}; in a checkout .gitignore decides, and `include` of the source anywhere")
+    return replace(tree, files=tuple(sorted(tree.names - set(built))))
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:

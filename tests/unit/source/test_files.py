@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from ci_tools.machine.own_output import FileIdentity
 from ci_tools.model.request import Globs
 from ci_tools.plan import plan_file
 from ci_tools.source import files as source
+from tests.builders.releases import Words
 from tests.builders.sources import CONFIG, committed, demo, git, plan_of, request_of, world, write
 
 if TYPE_CHECKING:
@@ -42,6 +44,36 @@ def refusal(folder: Path, kind: type[FatwheelError] = InputError, **environ: str
 def test_a_plain_folder_is_all_its_files_but_what_tools_leave(tmp_path: Path) -> None:
     folder = demo(tmp_path / "a", {"b/c.cu": "", "__pycache__/x.pyc": "", ".venv/bin/python": ""})
     assert set(opened(folder).files) == {*FIXED, "b/c.cu"}
+
+
+LEFT = (
+    "demo/_c.cpython-310-x86_64-linux-gnu.so",
+    "demo/_d.cp312-win_amd64.pyd",
+    "build/lib.linux-x86_64-3.9/demo/x.py",
+)
+KEPT = ("demo/libvendor.so", "build/library.py", "demo/data.cpython.so")
+
+
+@pytest.mark.parametrize(
+    ("code", "include", "in_git", "is_left_out"),
+    [
+        pytest.param("demo/c.pyx", "", False, True, id="beside-its-code"),
+        pytest.param("", "", False, False, id="nothing-to-compile"),
+        pytest.param("c.cc", "source: {include: ['**']}", False, False, id="the-config-decides"),
+        pytest.param("c.cc", "", True, False, id="git-decides"),
+    ],
+)
+def test_what_an_earlier_build_has_left_in_a_plain_folder_is_no_source(
+    code: str, include: str, *, in_git: bool, is_left_out: bool, tmp_path: Path
+) -> None:
+    folder = asking(demo(tmp_path / "a", dict.fromkeys([*LEFT, *KEPT, *([code] if code else [])], "")), include)
+    if in_git:
+        committed(folder)
+    told = Words()
+    names = set(source.open_tree(request_of(folder), folder, replace(world(tmp_path), reporter=told)).files)
+    assert names >= set(KEPT)
+    assert names.isdisjoint(LEFT) if is_left_out else names >= set(LEFT)
+    assert (LEFT[0] in " ".join(told.lines)) == is_left_out
 
 
 def test_a_checkout_is_what_git_tracks_or_would_add(tmp_path: Path) -> None:
