@@ -142,7 +142,7 @@ def test_an_sdist_of_other_bytes_is_refused(tmp_path: Path) -> None:
         said = refusal(folder, PIP_INDEX_URL=url)
     sha256, other = (hashlib.sha256(data).hexdigest() for data in (content, b"other"))
     assert said == f"demo-1.0.tar.gz has the sha256 {sha256}, expected {other}"
-    assert not list((tmp_path / "cache/sources").glob("sdist-*/"))
+    assert not [path for path in (tmp_path / "cache/sources").glob("sdist-*") if path.is_dir()]
 
 
 @pytest.mark.parametrize(

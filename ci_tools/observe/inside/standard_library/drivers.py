@@ -9,6 +9,7 @@ import builtins
 import functools
 import io
 import os
+import pathlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ def watch() -> None:
     """Let the project open the files of a GPU's driver."""
     real = open
     builtins.open = io.open = answer(real, lambda file, *args, **kwargs: real(locate(file), *args, **kwargs))
+    if accessor := getattr(pathlib, "_NormalAccessor", None):  # of Python 3.10, which keeps the original
+        accessor.open = staticmethod(io.open)
 
 
 def has_library(name: str) -> bool | None:
