@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import name_of_required
 from ci_tools.source.backends import declarative, scikit_build_core
-from ci_tools.source.backends.facts import NOT_PACKED, CellFacts, Forced, Read, select_binaries
+from ci_tools.source.backends.facts import COMPILERS, NOT_PACKED, CellFacts, Forced, Read, select_binaries
 from ci_tools.source.includes import COMPILED
 from ci_tools.source.project_file import LEGACY_SETUPTOOLS
 from ci_tools.source.requirements import build_requirements
@@ -30,10 +30,6 @@ __all__ = ["SETUPTOOLS", "CellFacts", "Forced", "Read", "read", "select_binaries
 OTHER_LANGUAGES = re.compile(
     r"\.(f|for|f\d\d|go|pyf|rs|sip|swift|zig)$|(^|/)(CMakeLists\.txt|Cargo\.toml|SConstruct|meson\.build)$",
     re.IGNORECASE,
-)
-COMPILERS = re.compile(  # build requirements that compile, some of them Python itself
-    r"cffi|cmake|cython|maturin|meson(-python)?|mypyc?|nanobind|ninja|nuitka|py-?build-?cmake|pybind11|pythran"
-    r"|scikit-build(-core)?|scons|setuptools-(golang|rust)|sip|swig|torch|ziglang|zig"
 )
 # Words of a backend that does more than pass on: it fetches, runs a program, or tags the wheel itself.
 DOES_MORE = re.compile(

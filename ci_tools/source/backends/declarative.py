@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, Mislabel, PythonApi
 from ci_tools.model.versions import Minor, admits, name_of_required
-from ci_tools.source.backends.facts import MAY_SHIP, Read, requires_python, select_binaries
+from ci_tools.source.backends.facts import COMPILERS, MAY_SHIP, Read, requires_python, select_binaries
 from ci_tools.source.project_file import TomlFile, table
 from ci_tools.source.requirements import build_requirements
 from ci_tools.source.syntax import parse_module
@@ -57,7 +57,7 @@ OTHER_TAG = re.compile(
     re.IGNORECASE,
 )
 HOOK = re.compile("initialize|finalize|clean|pdm_build_")  # a function of a script that its backend calls
-COMPILERS = re.compile("c(ff|mak|ytho)|distutils|hatch_|meson|mypyc|nanobind|ninja|numpy|pybind|sci?k|setup|torch|zig")
+BUILDERS = re.compile(r"distutils|hatch-.*|mesonpy|numpy|setuptools.*|skbuild")  # modules that compile or set a tag
 # Settings by which a hook makes a wheel for one platform and one Python.
 NATIVE_HOOK = [
     re.compile(rf"""^(?!\s*(?:if|elif)\b)[^#\n]*build_data\[["']{name}["']\]\s*=\s*{value}\b""", re.MULTILINE)
@@ -220,7 +220,8 @@ def _import_more(nodes: list[ast.AST], project: ProjectFile) -> bool:
     imported |= {"." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)}
     others = {one.partition(".")[0] for one in imported} - {*sys.stdlib_module_names, "hatchling", "pdm"}
     own = {part.removesuffix(".py") for name in project.tree.names for part in name.split("/")}
-    if others & {"", *own} or any(COMPILERS.match(one.lower()) for one in others):
+    builds = (COMPILERS.fullmatch(name) or BUILDERS.fullmatch(name) for name in map(canonicalize_name, others))
+    if others & {"", *own} or any(builds):
         return True
     kinds = [base for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases]
     hooks = (node for node in nodes if isinstance(node, ast.FunctionDef) and node.args.args and HOOK.match(node.name))

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from ci_tools.source.project_file import ProjectFile
 
 
+COMPILERS = re.compile(  # packages that compile, some of them Python itself
+    r"cffi|cmake|cython|maturin|meson(-python)?|mypyc?|nanobind|ninja|nuitka|py-?build-?cmake|pybind11|pythran"
+    r"|scikit-build(-core)?|scons|setuptools-(golang|rust)|sip|swig|torch|ziglang|zig"
+)
 FORCED = "whatever the request says"  # the end of a warning about architectures that files set
 
 

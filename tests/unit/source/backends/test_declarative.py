@@ -157,6 +157,7 @@ def test_what_compiles_nothing_is_told_from_what_may(
         pytest.param(PACKS.format("run(build_data)"), UNKNOWN, id="with-code-of-others-that-gets-the-data"),
         pytest.param("import packer\nclass Hook(packer.Base):\n    pass\n", UNKNOWN, id="that-is-a-class-of-others"),
         pytest.param("from mypyc.build import mypycify\n", UNKNOWN, id="with-code-of-others"),
+        pytest.param("import py_build_cmake, pythran\n", UNKNOWN, id="with-compilers"),
         pytest.param("from .tools import build\n", UNKNOWN, id="with-a-module-beside-it"),
         pytest.param("exec(open('more.py').read())\n", UNKNOWN, id="with-a-script-of-another-name"),
         pytest.param("def broken(:\n", UNKNOWN, id="that-is-not-python"),
