@@ -1,4 +1,4 @@
-"""Which flags say only how many jobs a compiler runs at once."""
+"""Which flags do not count in an observation, and what of its journal is believed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from ci_tools.model.evidence import Compile
-from ci_tools.observe.observation import Observed, read_journal
+from ci_tools.observe.observation import (
+    ELSEWHERE,
+    ENDLESS,
+    FORGED,
+    MAX_LINES,
+    MAX_TOLD,
+    TAKEN_BACK,
+    UNENDED,
+    Observed,
+    read_journal,
+)
 
 
 def observed(flags: tuple[str, ...], configured: tuple[str, ...] = ()) -> Observed:
@@ -99,6 +109,24 @@ def test_what_was_asked_before_the_first_doubt_is_known(first: dict[str, str], b
     found = read_journal(content + answer(doubts=first, asked=dict.fromkeys(("os", "python", "gpu"), "")), WORD)
     assert found is not None
     assert found["before"] == before
+
+
+@pytest.mark.parametrize(
+    ("content", "doubt"),
+    [
+        pytest.param(line(doubts={"runs x": "setup.py:3"}), "runs x", id="told"),
+        pytest.param(line(compiled="a.c", by=1), TAKEN_BACK, id="a-compilation-that-is-left-out"),
+        pytest.param(line(linked="a.so", by=1), TAKEN_BACK, id="a-library-that-is-left-out"),
+        pytest.param(line(began=1, by=2), UNENDED, id="a-python-without-an-end"),
+        pytest.param(line(began=1, by=2) + line(ended=1, by=3), UNENDED, id="the-end-of-another"),
+        pytest.param(line(began=1, by=2) + line(compiled="a.c", by=2) + line(ended=1, by=2), ELSEWHERE, id="elsewhere"),
+        pytest.param(answer("other"), FORGED, id="an-answer-without-the-word"),
+        pytest.param(b"{}\n" * (MAX_LINES + 1), ENDLESS, id="lines-without-an-end"),
+        pytest.param(b'{"a": "' + b"x" * MAX_TOLD + b'"}\n', ENDLESS, id="a-line-without-an-end"),
+    ],
+)
+def test_a_line_adds_a_doubt_that_the_answer_has_not(content: bytes, doubt: str) -> None:
+    assert doubts(content + answer()) == [doubt]
 
 
 def test_a_compilation_that_the_answer_has_is_no_doubt() -> None:

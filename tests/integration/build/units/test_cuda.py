@@ -65,11 +65,6 @@ CHANGES = {
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> UnitStore:
-    return UnitStore(folder=tmp_path_factory.mktemp("store"))
-
-
-@pytest.fixture(scope="module")
 def units(store: UnitStore, cuda_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
     with open_units(tmp_path_factory.mktemp("build"), store, cuda_home) as units:
         yield units

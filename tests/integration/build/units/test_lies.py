@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from ci_tools.build.units.store import UnitStore
 from tests.builders.sources import write
 from tests.builders.units import open_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from ci_tools.build.units.store import UnitStore
     from tests.builders.units import Units
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
@@ -71,17 +71,6 @@ CHANGES = {
     "a-file-name": Change({"a.cpp": "const char* f = __FILE__;\n"}, {}, COMPILED, CALL, ("g++", "./a.cpp")),
     "another-name": Change({**LINES, "b.cpp": LINES["a.cpp"]}, {}, COMPILED, CALL, ("g++", "b.cpp")),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> UnitStore:
-    return UnitStore(folder=tmp_path_factory.mktemp("store"))
-
-
-@pytest.fixture(scope="module")
-def units(store: UnitStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
-    with open_units(tmp_path_factory.mktemp("build"), store) as units:
-        yield units
 
 
 @pytest.mark.parametrize("name", CHANGES)
