@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.addresses import redact
-from ci_tools.catalog import tables
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.config import commands as hooks
 from ci_tools.config import release_names
+from ci_tools.config.torch_axis import explain_unproven
 from ci_tools.errors import Problem, nearest
 from ci_tools.formats.path_patterns import is_pattern
 from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
@@ -118,10 +118,8 @@ class _Meaning:
         if isinstance(asked, dict):
             asked = known[known.index(lowest) :] if (lowest := asked.get("lowest", known[0])) in known else []
         for place, name in self.items(*keys):
-            proven = tables.read("shims")[name]["torches"]
-            if others := [one for one in asked if one not in proven]:
-                what = f"the shim {name} is not proven for torch {', '.join(others)}"
-                yield self.at(place, f"{what}, expected only {', '.join(proven)}")
+            if what := explain_unproven(name, asked):
+                yield self.at(place, what)
 
     def platform(self, *keys: str) -> Iterator[Problem]:
         yield from self.globs(*keys, "native")

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.config.torch_axis import NEWEST, find_asked
+from ci_tools.config.torch_axis import NEWEST, explain_unproven, find_asked
 from ci_tools.errors import InputError, nearest
 from ci_tools.model.request import Request, Run, Torch, Validation
 
@@ -31,6 +31,9 @@ def run_of(plan: Mapping[str, Any]) -> Run:
 def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
     """Return the config's request with a run's changes; raise InputError if the run names unknown things."""
     torches = tuple(sorted({_torch(text, request, catalog) for text in run.torch}))  # a run may name one twice
+    for shim in request.build.shims:
+        if what := explain_unproven(shim, map(str, torches)):
+            raise InputError(f"--torch: {what}")
     runners = dict(_runner(text, request) for text in run.gpu_runner)
     labels = tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners))  # their order changes no plan
     publish = request.publish._replace(targets=run.to or request.publish.targets)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.catalog import tables
 from ci_tools.errors import Problem
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Torch
@@ -46,6 +47,13 @@ def choose_nightly(asked: str | None, versions: Iterable[str]) -> str | None:
     known = sorted(map(Minor.parse_torch, versions))
     fitting = [one for one in known if asked in {NEWEST, one.nightly}]
     return str(fitting[-1]) if fitting else None  # sorted: the newest of them
+
+
+def explain_unproven(shim: str, torches: Iterable[str]) -> str:
+    """Return in words for which of these torches a shim is not proven; "" if there is none."""
+    proven = tables.read("shims")[shim]["torches"]
+    others = ", ".join(one for one in torches if one not in proven)
+    return others and f"the shim {shim} is not proven for torch {others}, expected only {', '.join(proven)}"
 
 
 def expand_torch(

@@ -117,6 +117,12 @@ def test_a_wheel_that_is_added_does_not_go_to_pypi_by_the_name_of_another_torchs
         pytest.param(CONFIG, Run(("2.99",)), 'there is no torch "2.99" in the catalog', id="unknown"),
         pytest.param(CONFIG.replace('torch: ["2.10", "2.13"]\n', ""), ADDED, "names no torch", id="no-torch"),
         pytest.param(CONFIG.replace("  linux-cuda:", "  #"), ADDED, "no wheel is bound to torch 2.14", id="nothing"),
+        pytest.param(
+            f"{CONFIG}build: {{shims: [cuda-generator]}}\n".replace('["2.10", ', "["),
+            Run(("2.12", "2.15")),
+            "the shim cuda-generator is not proven for torch 2.15, expected",
+            id="a-torch-that-a-shim-is-not-for",
+        ),
         pytest.param(CONFIG, Run(gpu_runner=("h100",)), 'has no platform "h100"', id="no-platform"),
         pytest.param(CONFIG, Run(gpu_runner=("linux-cuda=",)), "linux-cuda has no label", id="no-label"),
     ],
