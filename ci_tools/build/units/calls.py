@@ -141,9 +141,9 @@ def read_link(call: CompilerCall) -> CompilerCall | None:
     options = [*_list_options(words, HOST_VALUES)]
     output = dict(options).get("-o", "")
     inputs = [value for name, value in options if not name and Path(value).suffix in LINKED]
-    parts = [part for word in words if word.startswith("-Wl,") for part in word.split(",")]
+    parts = [*words, *(part for word in words if word.startswith("-Wl,") for part in word.split(","))]  # or by -Xlinker
     is_strange = any(one.fullmatch(word) for one in (NO_UNIT, STRANGE) for word in words)
-    is_strange |= any(map(STRANGE_LINK.fullmatch, [*words, *parts])) or bool(PROBES.search(f"{call.cwd} {words}"))
+    is_strange |= any(map(STRANGE_LINK.fullmatch, parts)) or bool(PROBES.search(f"{call.cwd} {words}"))
     if is_strange or not inputs or not output or output.startswith("/dev/"):
         return None
     named = next((part.partition("=")[2] for part in parts if part.startswith("--dependency-file=")), "")  # of CMake

@@ -73,6 +73,18 @@ def test_a_library_from_the_store_is_what_the_linker_makes_now(
     assert then[0] == now[0] or name == "a-number-that-is-random"
 
 
+@pytest.mark.parametrize("words", [("-Wl,--dependency-file=x.d",), ("-Xlinker", "--dependency-file=x.d")])
+def test_the_list_of_what_was_linked_is_taken_as_well(words: tuple[str, ...], units: Units) -> None:
+    at, lists = words[0].strip("-"), []
+    write(units.folder / at, {"a.cpp": "int a() { return 1; }\n"})
+    make_object(units, at, "a.cpp")
+    for is_taken in (False, True):
+        assert link(units, at, "g++", "-shared", "a.o", *words)[1] is is_taken
+        lists.append((units.folder / at / "x.d").read_bytes())
+        (units.folder / at / "x.d").unlink()
+    assert lists[0] == lists[1]
+
+
 def test_a_linker_that_is_replaced_under_its_name_is_another(
     store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
