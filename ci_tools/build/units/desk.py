@@ -203,10 +203,10 @@ class Desk:
 
     def _answer_call(self, asked: LauncherLine, call: CompilerCall | None, plain: CompilerCall) -> None:
         if call is None:
-            link = read_link(plain) if self.store and self.tracer and not self.listing else None
-            if link and self.store:
+            store = self.store if self.tracer and not self.listing else None
+            if store and (link := read_link(plain)):
                 with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:
-                    self._take_or_link(_Work(asked, link, [], Path(folder), time.time_ns()), self.store)
+                    self._take_or_link(_Work(asked, link, [], Path(folder), time.time_ns()), store)
                 return
             asked.execute([str(plain.program), *plain.words])
             return

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
-from ci_tools.build.units.calls import FOLDERS
+from ci_tools.build.units.calls import COMPILES, FOLDERS
 from ci_tools.build.units.manifests import find_host_compiler
 from ci_tools.errors import Rejected
 from ci_tools.machine.process import output, run
@@ -130,8 +130,8 @@ class Shims:
         if self.names and call and call.is_nvcc and call.language == "cu":
             with self._lock:  # the same one in every build, whichever is asked for first
                 self._used_by = min(self._used_by or call, call, key=lambda one: one.words)
-            return [*(f"-I{self.folder / name / 'include'}" for name in self.names), *words]
-        if call is None and self._used_by and SHARED & {*words}:
+            words = [*(f"-I{self.folder / name / 'include'}" for name in self.names), *words]
+        if self._used_by and SHARED & {*words} and not COMPILES & {*words}:  # a source may be compiled in the same step
             return [*words, str(self._make_library(self._used_by))]
         return words
 
