@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ci_tools.index import maintain
+from ci_tools.index.maintain import look
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.publishers import Ended, Job, Publishers, publishers
@@ -203,9 +204,7 @@ class World:
                 if strip_changing(state[key]) != strip_changing(new[key])
             ]
         if litter:
-            unlisted = {
-                f"{site.address}/{flaw}" for site in self.sites for flaw in self._verified(site, maintain.UNLISTED)
-            }
+            unlisted = {f"{site.address}/{flaw}" for site in self.sites for flaw in self._verified(site, look.UNLISTED)}
             wrong += [f"{key} is there besides" for key in litter if key not in unlisted]
         return wrong, litter
 

@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-from ci_tools.index.maintain.look import (
-    DAMAGED,
-    GONE,
-    NO_METADATA,
-    OTHERS,
-    STALE,
-    UNFINISHED,
-    UNLISTED,
-    IndexFlaw,
-    verify,
-)
+from ci_tools.index.maintain.look import IndexFlaw, verify
 from ci_tools.index.maintain.marks import yank
 from ci_tools.index.maintain.repairs import repair
 from ci_tools.index.maintain.undo import undo_repair
 
-__all__ = [
-    "DAMAGED",
-    "GONE",
-    "NO_METADATA",
-    "OTHERS",
-    "STALE",
-    "UNFINISHED",
-    "UNLISTED",
-    "IndexFlaw",
-    "repair",
-    "undo_repair",
-    "verify",
-    "yank",
-]
+__all__ = ["IndexFlaw", "repair", "undo_repair", "verify", "yank"]

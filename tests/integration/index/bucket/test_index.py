@@ -14,6 +14,7 @@ import pytest
 from ci_tools.errors import InputError
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
+from ci_tools.index.maintain import look
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.promotion import promote
 from ci_tools.publish.targets.addresses import index_of
@@ -192,18 +193,14 @@ def test_a_promoted_release_is_the_very_bytes(here: Here, tmp_path: Path) -> Non
 
 
 FLAWS: list[Any] = [
-    pytest.param(f"cu130/{CUDA}", None, maintain.GONE, id="a-wheel-is-gone"),
-    pytest.param(f"cu130/{CUDA}", b"other", maintain.DAMAGED, id="a-wheel-has-other-bytes", marks=pytest.mark.long),
-    pytest.param(f"{PURE}.metadata", None, maintain.NO_METADATA, id="metadata-is-gone", marks=pytest.mark.long),
-    pytest.param(
-        f"{PURE}.metadata", b"other", maintain.NO_METADATA, id="metadata-has-other-bytes", marks=pytest.mark.long
-    ),
-    pytest.param("cu130/demo/", b"other", maintain.OTHERS, id="a-page-has-other-bytes"),
-    pytest.param("cu130/demo/index.json", None, maintain.STALE, id="a-page-is-gone", marks=pytest.mark.long),
-    pytest.param(
-        "cpu/index.html", b"other", maintain.OTHERS, id="a-front-page-has-other-bytes", marks=pytest.mark.long
-    ),
-    pytest.param("cu130/stray-1.0-py3-none-any.whl", b"other", maintain.UNLISTED, id="a-file-that-nobody-lists"),
+    pytest.param(f"cu130/{CUDA}", None, look.GONE, id="a-wheel-is-gone"),
+    pytest.param(f"cu130/{CUDA}", b"other", look.DAMAGED, id="a-wheel-has-other-bytes", marks=pytest.mark.long),
+    pytest.param(f"{PURE}.metadata", None, look.NO_METADATA, id="metadata-is-gone", marks=pytest.mark.long),
+    pytest.param(f"{PURE}.metadata", b"other", look.NO_METADATA, id="metadata-has-other-bytes", marks=pytest.mark.long),
+    pytest.param("cu130/demo/", b"other", look.OTHERS, id="a-page-has-other-bytes"),
+    pytest.param("cu130/demo/index.json", None, look.STALE, id="a-page-is-gone", marks=pytest.mark.long),
+    pytest.param("cpu/index.html", b"other", look.OTHERS, id="a-front-page-has-other-bytes", marks=pytest.mark.long),
+    pytest.param("cu130/stray-1.0-py3-none-any.whl", b"other", look.UNLISTED, id="a-file-that-nobody-lists"),
 ]
 
 
@@ -218,16 +215,16 @@ def test_each_flaw_is_found_and_mended(
     here: Here,
 ) -> None:
     client, whole = here.bucket.client(), f"{here.prefix}/{key}"
-    if what == maintain.UNLISTED:
+    if what == look.UNLISTED:
         Ledger(released.store, "").note("stray", [key])
     if data is None:
         client.delete_object(Bucket=BUCKET, Key=whole)
     else:
-        known = client.head_object(Bucket=BUCKET, Key=whole)["Metadata"] if what != maintain.UNLISTED else {}
+        known = client.head_object(Bucket=BUCKET, Key=whole)["Metadata"] if what != look.UNLISTED else {}
         client.put_object(Bucket=BUCKET, Key=whole, Body=data, Metadata=known if keeps_metadata else {})
     assert here.flaws() == [(key, what)]
     maintain.repair(released, here.outside, remove_unlisted=True)
-    if what in {maintain.GONE, maintain.DAMAGED}:  # its bytes cannot be made again
+    if what in {look.GONE, look.DAMAGED}:  # its bytes cannot be made again
         assert [key for key, _ in here.flaws()] == [key]
         maintain.undo_repair(released, here.outside)
         assert here.flaws() == [(key, what)]

@@ -11,6 +11,7 @@ import pytest
 from ci_tools.errors import MachineError
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
+from ci_tools.index.maintain import look
 from ci_tools.index.objects.store import content_of_bytes
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
@@ -109,7 +110,7 @@ def test_of_many_publishers_with_other_bytes_under_one_name_one_set_wins(
     assert {ended[number].status for number in range(count) if number not in won} == {2}
     assert all("already with other bytes" in ended[number].said for number in range(count) if number not in won)
     assert set(manifest.files) == {PURE, *(sets[number][0] for number in won)}
-    assert {what for _, what in here.flaws()} <= {maintain.UNLISTED}
+    assert {what for _, what in here.flaws()} <= {look.UNLISTED}
 
 
 def test_a_folder_that_appears_while_a_new_project_is_published_has_its_page_too(here: Here, tmp_path: Path) -> None:

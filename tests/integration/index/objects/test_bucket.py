@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
+from ci_tools.index.maintain import look
 from ci_tools.index.objects import bucket_reader
 from ci_tools.index.objects.bucket import BucketStore
 from ci_tools.index.objects.lease import LockBoard
@@ -65,7 +65,7 @@ def end_in_half(here: Here, tmp_path: Path, wheel: str) -> None:
         halve(between, lambda event: event.where.endswith(PAGE))
         with pytest.raises(MachineError, match=f"{PAGE} in s3://.* has other bytes than were sent"):
             releases.publish(index_of(here.target(between.server_port), here.outside), release)
-    assert ((PAGE, maintain.OTHERS) in here.flaws(), "</html>" in here.text(PAGE)) == (True, False)
+    assert ((PAGE, look.OTHERS) in here.flaws(), "</html>" in here.text(PAGE)) == (True, False)
 
 
 def test_a_page_that_was_halved_on_its_way_is_mended_by_the_next_run(here: Here, tmp_path: Path) -> None:

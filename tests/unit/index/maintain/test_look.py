@@ -7,6 +7,7 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.index import maintain
+from ci_tools.index.maintain import look
 from ci_tools.index.manifest import Root
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.promotion import promote
@@ -59,7 +60,7 @@ def test_front_pages_of_others_that_lack_our_line_are_a_flaw_only_where_we_keep_
 def test_a_page_of_our_project_that_others_wrote_is_said_to_be_theirs(index: WheelIndex, outside: Outside) -> None:
     page = root(index) / "cu130/demo/index.html"
     page.write_text(page.read_text() + '<a href="demo-0.9.tar.gz">demo-0.9.tar.gz</a>')
-    assert found(index, outside) == [("cu130/demo/index.html", maintain.OTHERS)]
+    assert found(index, outside) == [("cu130/demo/index.html", look.OTHERS)]
 
 
 def test_files_that_lie_elsewhere_are_not_read(index: WheelIndex, outside: Outside) -> None:
@@ -67,7 +68,7 @@ def test_files_that_lie_elsewhere_are_not_read(index: WheelIndex, outside: Outsi
     file = entry(index, "other-1.0-py3-none-any.whl", "other")
     away = {**file, "at": "https://elsewhere.example/other-1.0-py3-none-any.whl", "origin": "adopted"}
     rewrite(path, json.dumps(file), json.dumps(away))
-    assert {what for _, what in found(index, outside)} == {maintain.STALE}
+    assert {what for _, what in found(index, outside)} == {look.STALE}
 
 
 def test_an_index_s_channels_are_read_by_their_own_address(tmp_path: Path, outside: Outside) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
+from ci_tools.index.maintain import look
 from tests.builders import releases
 from tests.builders.indexes import CUDA, PURE, STRAY, found, leave, root
 from tests.builders.releases import folder_index, item, unit
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 )
 def test_what_a_stopped_publisher_left_is_found_and_removed(key: str, index: WheelIndex, outside: Outside) -> None:
     path = leave(index, key)
-    assert found(index, outside) == [(key, maintain.UNLISTED)]
+    assert found(index, outside) == [(key, look.UNLISTED)]
     mended = maintain.repair(index, outside, remove_unlisted=True)
     assert [(flaw.key, flaw.done) for flaw in mended] == [(key, "removed")]
     assert not path.exists()

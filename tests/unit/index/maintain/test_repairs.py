@@ -9,6 +9,7 @@ import pytest
 
 from ci_tools.errors import MachineError
 from ci_tools.index import maintain
+from ci_tools.index.maintain import look
 from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
@@ -39,14 +40,12 @@ def test_a_good_index_has_no_flaw_and_nothing_to_mend(index: WheelIndex, outside
 @pytest.mark.parametrize(
     ("key", "data", "what", "done"),
     [
-        pytest.param(f"{PURE}.metadata", None, maintain.NO_METADATA, "written again", id="metadata-is-gone"),
-        pytest.param(
-            f"{PURE}.metadata", b"other", maintain.NO_METADATA, "written again", id="metadata-has-other-bytes"
-        ),
-        pytest.param("cu132/demo/index.html", None, maintain.STALE, "written again", id="a-page-is-gone"),
-        pytest.param("finder/demo.js", b"other", maintain.STALE, "written again", id="the-finder-knows-something-else"),
-        pytest.param("demo/index.json", b"{}", maintain.OTHERS, AS_IT_WAS, id="a-page-has-other-bytes"),
-        pytest.param("cpu/index.html", b"other", maintain.OTHERS, AS_IT_WAS, id="a-front-page-has-other-bytes"),
+        pytest.param(f"{PURE}.metadata", None, look.NO_METADATA, "written again", id="metadata-is-gone"),
+        pytest.param(f"{PURE}.metadata", b"other", look.NO_METADATA, "written again", id="metadata-has-other-bytes"),
+        pytest.param("cu132/demo/index.html", None, look.STALE, "written again", id="a-page-is-gone"),
+        pytest.param("finder/demo.js", b"other", look.STALE, "written again", id="the-finder-knows-something-else"),
+        pytest.param("demo/index.json", b"{}", look.OTHERS, AS_IT_WAS, id="a-page-has-other-bytes"),
+        pytest.param("cpu/index.html", b"other", look.OTHERS, AS_IT_WAS, id="a-front-page-has-other-bytes"),
     ],
 )
 def test_each_flaw_is_found_and_mended(
@@ -61,9 +60,9 @@ def test_each_flaw_is_found_and_mended(
 
 
 LOST = [
-    pytest.param(f"cu130/{CUDA}", None, maintain.GONE, "gone", id="a-wheel-is-gone"),
-    pytest.param(f"cu130/{CUDA}", b"other", maintain.DAMAGED, "damaged", id="a-wheel-has-other-bytes"),
-    pytest.param(SDIST, b"other", maintain.DAMAGED, "damaged", id="an-sdist-has-other-bytes"),
+    pytest.param(f"cu130/{CUDA}", None, look.GONE, "gone", id="a-wheel-is-gone"),
+    pytest.param(f"cu130/{CUDA}", b"other", look.DAMAGED, "damaged", id="a-wheel-has-other-bytes"),
+    pytest.param(SDIST, b"other", look.DAMAGED, "damaged", id="an-sdist-has-other-bytes"),
 ]
 
 
@@ -160,7 +159,7 @@ def test_a_directory_that_lacks_a_folder_is_a_flaw_even_where_every_page_is_righ
     path = root(index) / ".fatwheel/index.json"
     whole = json.loads(path.read_text())
     path.write_text(json.dumps({**whole, "folders": ["cpu", "cu130"], "filling": ["cu132"]}))
-    assert found(index, outside) == [(".fatwheel/index.json", maintain.UNFINISHED)]
+    assert found(index, outside) == [(".fatwheel/index.json", look.UNFINISHED)]
     assert [flaw.done for flaw in maintain.repair(index, outside)] == ["written again"]
     assert json.loads(path.read_text())["folders"] == whole["folders"]
 
