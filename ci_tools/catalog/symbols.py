@@ -1,4 +1,4 @@
-"""The symbols that each release of torch exports, as data read from torch itself.
+"""The symbols that each release of torch exports, and each Python, as data read from them.
 
 The tables are in `catalog/torch_symbols`: `releases.toml` names the wheels they were read from, `c.tsv` has the C
 functions, and `cpp.tsv.xz`, compressed because of its size, has the C++ names of torch's namespaces. These are `at`,

@@ -100,7 +100,7 @@ class AcceleratorKind(str):
     torch_mib: ClassVar[int] = 1024  # of an installed torch for it, at least
     has_symbols: ClassVar[bool] = False  # whether the tables have the symbols of torch's builds for it
     # -- the imagined machine, and the audit
-    has_known_flags: ClassVar[bool] = False  # whether `observe/gpus` reads in its compiler's flags what is compiled for
+    has_known_flags: ClassVar[bool] = False  # whether `observe.images` reads what its compiler's flags ask for
     switches: ClassVar[str]  # words in the name of a switch that stands for this hardware, a regular expression
     torch_versions: ClassVar[tuple[str, ...]] = ()  # the names in torch.version that only a torch for it has a value of
     loose: ClassVar[tuple[str, ...]] = ()  # endings of files of device code, often for one architecture each

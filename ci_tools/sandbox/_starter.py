@@ -1,4 +1,4 @@
-"""Forks a process for each confined program: a script for `starter`, prepared with nothing but `_confined`."""
+"""Forks a process for each confined program: a script for `groups`, prepared with nothing but `_confined`."""
 
 import runpy
 import sys

@@ -4,7 +4,7 @@ Device code is in a library's sections, in the members of a static library, or i
 units, one for each compiled source file; each unit holds one image per architecture.
 
 NVIDIA does not document the layout of `.nv_fatbin`; this reader agrees with cuobjdump on every file that the tests
-create. The layout of `.hip_fatbin` is LLVM's (Clang Offload Bundler). `offload.sycl` reads what SYCL compilers embed.
+create. The layout of `.hip_fatbin` is LLVM's (Clang Offload Bundler). `offload` reads what SYCL compilers embed.
 """
 
 from __future__ import annotations

@@ -357,7 +357,7 @@ def _place(address: str) -> str | None:
     except ValueError:
         return None
     # No page says a lone surrogate, or a character that ends a line.
-    if not (path.isprintable() or not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", path)):
+    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", path):
         return None
     if not path.startswith("/-/"):  # it was absolute, with a mount point that only its server knows
         return "/" + posixpath.normpath(path).lstrip("/") + "/" * (path.endswith("/") and path != "/")
