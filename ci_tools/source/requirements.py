@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.catalog.providers import bring_all, distribution_of
 from ci_tools.model.evidence import Binding, Requirement, TorchAbi
 from ci_tools.model.versions import name_of_required, read_required
+from ci_tools.source.files import CODE
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.syntax import parse_module
 
@@ -162,22 +163,29 @@ def find_lacking(project: ProjectFile, modules: Iterable[str], metadata: Sequenc
         for top, place in _ImportReader(project).imports(module):
             name = canonicalize_name(re.split("[<>=!~ ]", distribution_of(top))[0])
             is_left = name in LEFT_TO_USERS and {*map(name_of_required, required)} <= WITHOUT_TORCH
-            if name not in known and (name in extras or is_left or _is_brought_by_none(project, top, name, known)):
+            is_lacking = name in extras or is_left or _is_brought_by_none(project, module, top, name, known)
+            if is_lacking and name not in known:
                 found.setdefault(name, Lacking(name, module, place, extras.get(name, "")))
     return tuple(found.values())
 
 
-def _is_brought_by_none(project: ProjectFile, top: str, name: str, known: Iterable[str]) -> bool:
-    """Whether a module is of another project, and none of the known requirements can bring it."""
+def _is_brought_by_none(project: ProjectFile, module: str, top: str, name: str, known: Iterable[str]) -> bool:
+    """Whether what one of the project's modules imports is of another project, and no known requirement brings it."""
     brought = bring_all(known)
     if brought is None or name in brought or top in sys.stdlib_module_names:  # None: not known
         return False
-    if top.startswith("_") or name.startswith(canonicalize_name(project.request.name)):
+    own = filter(None, (project.own_name("") or project.request.name, module.partition(".")[0]))
+    if top.startswith("_") or name.startswith(tuple(map(canonicalize_name, own))):
         return False  # it may be an extension module of the project's own
     if any(top in {part.partition(".")[0] for part in PurePosixPath(file).parts} for file in project.tree.files):
         return False
-    named = re.compile(rf"""(?:["'][\w.]*|(?:library|module)\s*\(\s*)\b{re.escape(top)}\b""", re.IGNORECASE)
-    return not any(named.search(project.tree.text(project.path(file))) for file in MAKERS)
+    # PYBIND11_MODULE(TOP, m), add_library(TOP …), or set(NAME TOP) before an add_library(${NAME} …)
+    called = rf"""(?:library|module|set)\s*\(\s*(?:\w+\s+)?["']?{re.escape(top)}\b|\bPyInit_{re.escape(top)}\b"""
+    made, quoted = re.compile(called, re.IGNORECASE), re.compile(rf"""["'][\w.]*\b{re.escape(top)}\b""", re.IGNORECASE)
+    if any(quoted.search(project.tree.text(project.path(file))) for file in MAKERS):
+        return False
+    makers = (file for file in project.tree.files if file.endswith((*MAKERS, ".cmake", *CODE)))
+    return not any(made.search(project.tree.text(file)) for file in makers)
 
 
 def _extras(project: ProjectFile, observed: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -78,6 +78,30 @@ def test_a_module_of_another_project_that_nothing_brings_is_lacking(
 
 
 @pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        pytest.param("native/CMakeLists.txt", "pybind11_add_module(fastgrid grid.cc)", id="cmake-below"),
+        pytest.param("CMakeLists.txt", "set(CORE fastgrid)\nPython_add_library(${CORE} a.cc)", id="cmake-variable"),
+        pytest.param("cmake/core.cmake", 'nanobind_add_module("fastgrid" a.cc)', id="cmake-included"),
+        pytest.param("native/a.cc", "NB_MODULE(fastgrid, m) {}", id="macro"),
+        pytest.param("native/a.c", "PyMODINIT_FUNC PyInit_fastgrid(void) { return 0; }", id="init-function"),
+    ],
+)
+def test_a_module_that_the_build_makes_is_not_lacking(file: str, text: str, tmp_path: Path) -> None:
+    files = {"demo.py": "import fastgrid\n"}
+    assert lacking(tmp_path / "without", files, TABLE.replace("DEPENDENCIES", "")) == ["fastgrid demo.py:1"]
+    assert lacking(tmp_path / "with", {**files, file: text}, TABLE.replace("DEPENDENCIES", "")) == []
+
+
+def test_a_module_named_after_the_package_is_not_lacking_where_its_distribution_is_named_otherwise(
+    tmp_path: Path,
+) -> None:
+    config = CONFIG.replace("package: demo", "package: other")
+    table = TABLE.replace("DEPENDENCIES", "").replace('"demo"', '"other"')
+    assert lacking(tmp_path, {"demo.py": "import demo_native, other_native\n"}, table, config=config) == []
+
+
+@pytest.mark.parametrize(
     ("metadata", "expected"), [(SETUPTOOLS, ["torch gpu demo.py:1"]), ((), [])], ids=["observed", "not-observed"]
 )
 def test_what_a_setup_py_requires_is_known_by_its_observed_build(

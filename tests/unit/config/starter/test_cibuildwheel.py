@@ -140,3 +140,8 @@ def test_what_users_lack_at_an_import_is_said_beside_what_the_trials_install(tmp
     assert said.endswith(
         "which nothing that the project requires brings: users lack it, unless the project requires it"
     )
+
+
+def test_a_module_of_the_projects_own_name_is_nothing_that_users_lack(tmp_path: Path) -> None:
+    written, _ = start(tmp_path, "", body="import demo_native\n")
+    assert not [line for line in describe_starter(written) if "demo-native" in line]
