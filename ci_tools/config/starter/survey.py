@@ -17,6 +17,7 @@ from ci_tools.model.request import Build, PlatformRequest, Request, Torch
 from ci_tools.model.versions import Minor, Python, admits, parse_or_all, parse_specifiers
 from ci_tools.observe.collector import read_metadata, read_platforms
 from ci_tools.observe.switches import MAX_TRIED, VALUES
+from ci_tools.observe.versions.ask import WITHOUT_LABEL
 from ci_tools.observe.versions.teller import Teller
 from ci_tools.source.includes import uncommented
 from ci_tools.source.project_file import ProjectFile
@@ -153,7 +154,7 @@ def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvide
     tried = f"; with {' or '.join(said)} it stays the same" if tries else ""
     msg = f"the version of the project is {found.version}, expected one without a label: each wheel gets its own{tried}"
     by_variable = "write a fatwheel.yml with `build: {env: …}` that decides the label"
-    raise InputError(msg, hint=found.project.find_label(found.version) or by_variable)
+    raise InputError(msg, hint=found.project.find_label(found.version) or (by_variable if tries else WITHOUT_LABEL))
 
 
 def _choose_python(told: ProjectFile, torch: TorchRelease, catalog: Catalog) -> Python:

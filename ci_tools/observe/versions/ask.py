@@ -137,6 +137,7 @@ VERSION = "~"  # git-check-ref-format(1) admits it in no name
 SETUPTOOLS = "setuptools"
 PLAINLY_STATED = ("maturin", "uv_build")  # their backends run no code of the project for its version
 ALL, BEFORE, NONE, ONE = "all", "before", "none", "tag:"  # views of the repository, by its tags
+WITHOUT_LABEL = "let it read BUILD_VERSION, where that is set, or say the version without a label"
 MEND = "`git fetch --unshallow --tags`, or `fetch-depth: 0` for actions/checkout"
 
 
@@ -328,7 +329,7 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
     if found.get("is_untold"):
         what = "no variable, tag or hidden repository leaves the label out, and each wheel gets its own"
         msg = f"{place}: {tool} says {version}: {what}"
-        raise LabelError(msg, hint="let it read BUILD_VERSION, where that is set, or say the version without a label")
+        raise LabelError(msg, hint=WITHOUT_LABEL)
     told_tag = f"{found['told_prefix']}{{version}}" if "told_prefix" in found else ""
     is_of_past = NONE in said and said[NONE].get("version") != version
     is_of_tag = not found["uses_git"] or is_of_commit or is_of_past

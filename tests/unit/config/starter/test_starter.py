@@ -497,8 +497,11 @@ def test_a_label_that_no_variable_leaves_away_is_a_persons_to_decide(tmp_path: P
         "pyproject.toml": pyproject("setuptools.build_meta", project=""),
         "setup.py": LABELLED.replace('os.environ.get("VERSION_SUFFIX", "+git123")', '"+abc"'),
     }
-    with pytest.raises(InputError, match=r"the version of the project is 2\.0\+abc, expected one without a label"):
+    with pytest.raises(
+        InputError, match=r"the version of the project is 2\.0\+abc, expected one without a label"
+    ) as caught:
         start(tmp_path, files)
+    assert caught.value.hint == "let it read BUILD_VERSION, where that is set, or say the version without a label"
 
 
 @pytest.mark.slow
