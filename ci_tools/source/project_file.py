@@ -178,7 +178,7 @@ class ProjectFile:
         pythons, where = self.own_pythons(observed)
         version = VersionText(self._version(observed.get("Version", ""), unseen, variables))
         told = self.told
-        if told and version != told.public and version == self.sdist_version():
+        if told and version != told.public and version == self.read_pkg_info("Version"):
             where_from = f"{self.path('PKG-INFO')} says {version}, as no tag of the repository says a version"
             told = told._replace(version=version, said=where_from)
         by = (told.sentence, told.told_tag, told.hides_git) if told and version == told.public else ()
@@ -215,8 +215,10 @@ class ProjectFile:
             return own
         if self.told and self.told.is_of_tag:
             return self.told.public
-        seen = "" if self.told or self._is_made_up(observed) else observed
-        return seen or self.sdist_version() or read_file_version(self) or (self.told.public if self.told else "")
+        is_made_up = observed == UNTOLD and not self.place_of_version(UNTOLD)  # by setuptools, where nothing states one
+        seen = "" if self.told or is_made_up else observed
+        stated = seen or self.read_pkg_info("Version") or read_file_version(self)
+        return stated or (self.told.public if self.told else "")
 
     def own_pythons(self, observed: Mapping[str, str]) -> tuple[str, SourceLine]:
         """Return the `requires-python` specifier, "" if it is unset or unknown, and its place."""
@@ -237,19 +239,10 @@ class ProjectFile:
             place = self.place_of_setting("install_requires")  # found once, because it reads the whole file
             yield from ((line.strip(), place) for line in lines)
 
-    def sdist_version(self) -> str:
-        """Return the version in PKG-INFO if the source is an sdist, else ""."""
-        return self.read_pkg_info("Version")
-
     def read_pkg_info(self, field: str) -> str:
         """Return a field of PKG-INFO if the source is an sdist, else ""."""
         found = re.search(rf"^{field}: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
         return found[1] if found else ""
-
-    def _is_made_up(self, version: str) -> bool:
-        """Whether it is the version that setuptools takes where nothing states one."""
-        texts = (self.tree.text(name) for name in self.tree.files if name.endswith(STATE_VERSIONS))
-        return version == UNTOLD and not any(UNTOLD in text for text in texts)
 
     def _version(self, observed: str, unseen: str, variables: Iterable[str]) -> str:
         own, asked = self.own_version(observed), self.request.version
@@ -278,9 +271,13 @@ class ProjectFile:
 
     def find_label(self, version: str) -> str:
         """Return a hint at the file that has a version's text with its label; "" if none has: something makes it."""
-        texts = ((name, self.tree.text(name)) for name in self.tree.files if name.endswith(STATE_VERSIONS))
-        place = next((SourceLine.at(name, text, text.index(version)) for name, text in texts if version in text), None)
+        place = self.place_of_version(version)
         return f"write {version.partition('+')[0]} at {place}" if place else ""
+
+    def place_of_version(self, version: str) -> SourceLine | None:
+        """Return where the first of the files that may state a version has this text."""
+        texts = ((name, self.tree.text(name)) for name in self.tree.files if name.endswith(STATE_VERSIONS))
+        return next((SourceLine.at(name, text, text.index(version)) for name, text in texts if version in text), None)
 
 
 def _hint_at(variables: Iterable[str], what: str) -> str:

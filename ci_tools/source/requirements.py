@@ -182,10 +182,9 @@ def _is_brought_by_none(project: ProjectFile, module: str, top: str, name: str, 
     # PYBIND11_MODULE(TOP, m), add_library(TOP …), or set(NAME TOP) before an add_library(${NAME} …)
     called = rf"""(?:library|module|set)\s*\(\s*(?:\w+\s+)?["']?{re.escape(top)}\b|\bPyInit_{re.escape(top)}\b"""
     made, quoted = re.compile(called, re.IGNORECASE), re.compile(rf"""["'][\w.]*\b{re.escape(top)}\b""", re.IGNORECASE)
-    if any(quoted.search(project.tree.text(project.path(file))) for file in MAKERS):
-        return False
     makers = (file for file in project.tree.files if file.endswith((*MAKERS, ".cmake", *CODE)))
-    return not any(made.search(project.tree.text(file)) for file in makers)
+    outer = map(project.tree.text, map(project.path, MAKERS))
+    return not any(map(quoted.search, outer)) and not any(map(made.search, map(project.tree.text, makers)))
 
 
 def _extras(project: ProjectFile, observed: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -206,12 +205,11 @@ class _ImportReader:
     def imports(self, module: str) -> Iterator[tuple[str, SourceLine]]:
         """Yield the top names of all modules outside the package that importing one of its modules imports."""
         package = module.replace(".", "/")
-        endings = (f"{package}/__init__.py", f"{package}.py")
-        wanted = tuple(f"/{end}" for end in endings)
+        endings = (f"/{package}/__init__.py", f"/{package}.py")
         found = (name for name in self.tree.files if name.startswith(self.prefix))
-        if near := [name for name in found if f"/{name.removeprefix(self.prefix)}".endswith(wanted)]:
+        if near := [name for name in found if f"/{name.removeprefix(self.prefix)}".endswith(endings)]:
             own = min(near, key=lambda name: (name.count("/"), name))  # the outermost: others are of its parts
-            root = own.removesuffix(next(end for end in endings if own.endswith(end)))
+            root = own.removesuffix(next(end[1:] for end in endings if f"/{own}".endswith(end)))
             yield from self._read(root, own)
 
     def _read(self, root: str, file: str) -> Iterator[tuple[str, SourceLine]]:
@@ -240,15 +238,10 @@ def _imported(body: Iterable[ast.stmt], package: Sequence[str]) -> Iterator[tupl
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = ".".join((*above, *filter(None, [node.module])))
             yield node, base
-            yield from (
-                (node, f"{base}.{alias.name}") for alias in node.names if node.level or base in _parents(package)
-            )
+            if node.level or f"{'.'.join(package)}.".startswith(f"{base}."):  # of the package, or of one above it
+                yield from ((node, f"{base}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Try) and not any(map(_passes_over, node.handlers)):
             yield from _imported([*node.body, *node.finalbody], package)
-
-
-def _parents(package: Sequence[str]) -> set[str]:
-    return {".".join(package[:depth]) for depth in range(1, len(package) + 1)}
 
 
 def _passes_over(handler: ast.ExceptHandler) -> bool:

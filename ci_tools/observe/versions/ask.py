@@ -162,7 +162,7 @@ def _is_asked(project: ProjectFile) -> bool:
     is_dynamic = "version" in project.list("project", "dynamic") or not project.table("project")
     if isinstance(project.request.source, SdistSource) or not is_dynamic:
         return False
-    if project.tree.commit is None and project.sdist_version():
+    if project.tree.commit is None and project.read_pkg_info("Version"):
         return False
     return not is_setuptools(project) or bool(find_version_tool(project))
 

@@ -80,7 +80,7 @@ class Teller:
 
     def _is_in_file(self, version: Version | None) -> bool:
         """Whether a file of the project states the version that a build was seen to have."""
-        return bool(version) and str(version) in _texts(self.project)
+        return bool(version and self.project.place_of_version(str(version)))
 
     def _tell_release_version(self) -> None:
         """Tell observed builds the version of the release, where setup.py takes it from the variable of test-infra.
@@ -119,7 +119,7 @@ class Teller:
                 return
             raise
         if told and (asks_git or told.hides_git) and (known is None or known.local or told.version != str(known)):
-            is_in_file = told.public in _texts(self.project)
+            is_in_file = bool(self.project.place_of_version(told.public))
             self.project.told = told._replace(is_of_tag=told.is_of_tag or is_in_file)
 
     def _tag(self) -> str:
@@ -144,9 +144,3 @@ class Teller:
                     found[1], OF_RELEASE, tags=(tag,), said=f"{OF_RELEASE} is {found[1]}, of the tag {tag}"
                 )
         return None
-
-
-def _texts(project: ProjectFile) -> str:
-    """Return the text of the files of the project's folder that may state a version."""
-    names = (name for name in project.tree.files if name.endswith((".cfg", ".py", ".toml", ".txt", "VERSION")))
-    return "\n".join(map(project.tree.text, names))
