@@ -194,7 +194,7 @@ class AcceleratorKind(str):
         return tuple(archs)
 
     def find_images(self, library: BinaryIO) -> frozenset[str]:
-        """Return the images in a file in a format that `formats/fatbinary.py` does not know."""
+        """Return the images in a file in a format that `formats/binaries/fatbinary.py` does not know."""
         return frozenset()
 
     def name_images(self, found: AbstractSet[str], asked: AbstractSet[str]) -> set[str]:
