@@ -84,9 +84,7 @@ def read_document(path: Path, name: str) -> Document:
     is_one_of_two = path.name in {CONFIG_FILE, PROJECT_FILE} and path.with_name(CONFIG_FILE).exists()
     if is_one_of_two and table_in(beside) is not None:
         where = toml_file.read(beside, str(beside), TABLE).where()
-        what = (
-            f"the table [{'.'.join(TABLE)}] is a config, and so is {path.with_name(CONFIG_FILE)}, expected one of them"
-        )
-        raise RejectedInput([Problem(where, what)])
+        both = f"the table [{'.'.join(TABLE)}] is a config, and so is {path.with_name(CONFIG_FILE)}"
+        raise RejectedInput([Problem(where, f"{both}, expected one of them")])
     is_toml = path.suffix == ".toml"
     return toml_file.read(path, name, TABLE) if is_toml else yaml_file.read(path, name)

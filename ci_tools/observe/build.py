@@ -128,10 +128,8 @@ class ObservedBuild:
     def hipify_note(self) -> str:
         """The note about sources that torch translates for ROCm, or ""."""
         written = self.observed.generated
-        translated = [one.source for one in self.compiles if one.source.endswith(".cu") or one.source in written]
-        return (
-            f", {translated[0]} translated by hipify ({self.hipify_place})" if self.hipify_place and translated else ""
-        )
+        of_cuda = [one.source for one in self.compiles if one.source.endswith(".cu") or one.source in written]
+        return f", {of_cuda[0]} translated by hipify ({self.hipify_place})" if self.hipify_place and of_cuda else ""
 
     @property
     def pure_tag(self) -> str:
@@ -210,9 +208,7 @@ def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
     if unknown and asked:
         yield f"{RAN}: its compiler decides which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for"
     served = {image for one in with_device_code for image in one.images or ()}
-    missing = [
-        arch for arch in asked if not unknown and served and not served.issuperset(list_images(view.kind, [arch]))
-    ]
+    missing = [arch for arch in asked if not unknown and served and not served >= {*list_images(view.kind, [arch])}]
     found = " ".join(sorted(served))
     if missing:
         yield f"{RAN}: no library is for {' '.join(missing)}, which the request names: the project chooses {found}"

@@ -321,9 +321,8 @@ class _Collector:
 
         facts = self.catalog.platforms[cell.platform]
         of_cell = backends.CellFacts(facts.os, facts.machine, cell.python)
-        views = [
-            make_view(self.project.request, request, each, self.catalog) for each in list_versions(cell, self.catalog)
-        ]
+        versions = list_versions(cell, self.catalog)
+        views = [make_view(self.project.request, request, each, self.catalog) for each in versions]
         asks = [Ask(view, read_cmake_call(self.project, dict(view.env), of_cell)) for view in views]
         open_ = OpenFacts(bool(is_open), bool(kernels) and is_whole, kernels, is_claimed)
         return self.cmake(self.includes).refine(files, asks, cell, open_)

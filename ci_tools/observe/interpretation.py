@@ -163,11 +163,9 @@ class Witness:
 
     def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
         """Return the evidence of an observed build."""
-        asked = tuple(
-            sorted((describe_question(name), at) for name, at in observed.asked.items() if at and is_told(name))
-        )
+        told_of = ((describe_question(name), at) for name, at in observed.asked.items() if at and is_told(name))
         told: dict[str, Any] = {
-            "asked": asked,
+            "asked": tuple(sorted(told_of)),
             "off": tuple(list_off(observed, view, self.tree)),
             "switches": switches,
             "switches_where": explain_switch(self.observer, switches, observed, view),
@@ -295,9 +293,8 @@ class Witness:
     def find_switched_off(self, observed: Observed, view: View) -> Iterator[LeftOut]:
         """Yield the sources that the config names for the platform, and only a build with another variable compiles."""
         missing = self.owned.named(view) - observed.sources
-        for switches, tried in (
-            () if not missing or CMAKE in observed.asked else self.trials.try_switches(view, observed)
-        ):
+        has_switches = bool(missing) and CMAKE not in observed.asked
+        for switches, tried in self.trials.try_switches(view, observed) if has_switches else ():
             for source in sorted(missing & tried.sources) if not tried.failure else ():
                 place = observed.asked.get(f"env:{switches[0][0]}", "setup.py")
                 yield LeftOut(self.owned.in_tree(source), place, switches)

@@ -130,9 +130,7 @@ class Stage(SourceCopy):
         self.machine = folder / "machine"  # everything except the source
         self.wheels = self.machine / "wheels"  # the backend's wheel
         self.accelerator = self.machine / "accelerator"  # in CUDA_HOME, ROCM_HOME or CMPLR_ROOT
-        self.driver = (
-            self.machine / "driver"
-        )  # the files that a GPU's driver adds to a machine, below their usual places
+        self.driver = self.machine / "driver"  # files of a GPU's driver, below their usual places
         self.home = self.machine / "home"  # in HOME
         self.scratch = self.machine / "tmp"  # in TMPDIR
         self.headers = self.machine / "headers"  # in FATWHEEL_TORCH_INCLUDE

@@ -231,10 +231,9 @@ class Refusals:
         """Refuse platforms with sources behind a condition that none of their cells meets."""
         off = {one.platform for one in self.request.platforms if one.enabled is Enabled.FALSE}
         for found in (one for one in evidence.platforms if one.platform not in off):
+            own = found.platform
             for left in _find_left_out(found):
-                self.add(
-                    found.platform, _describe_left_out(found.platform, left), _explain_ways_out(found.platform, left)
-                )
+                self.add(own, _describe_left_out(own, left), _explain_ways_out(own, left))
 
     def stop(self, served: AbstractSet[Platform]) -> None:
         """Raise RejectedInput if a required platform is refused, or each of those that would be served."""

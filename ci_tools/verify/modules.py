@@ -130,9 +130,7 @@ def explain_failed_import(
         found = open_wheel(wheel)
         with found.archive:
             found.archive.extractall(folder)
-            libraries = {
-                info.filename.partition(".")[0] for info in found.libraries
-            }  # those that are modules at the root
+            libraries = {info.filename.partition(".")[0] for info in found.libraries}  # modules at the root among them
         for member in spared:
             (folder / member).write_bytes(UNLOADABLE)
         for module in (module for module in own_imports(wheel) if module not in libraries):

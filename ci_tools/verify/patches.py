@@ -162,12 +162,9 @@ def prove(planned: Planned, patched: Sequence[Patched], outside: Outside) -> tup
     Jobs that this machine cannot build count as not exercised, never as passed.
     """
     with_patch = [one for one in patched if one.patch]
-    tried: list[tuple[str, str, int | None]] = [
-        (one.advice.option.name, one.patch, one.advice.after) for one in with_patch
-    ]
-    if len(_harmless(patched)) > 1:
-        tried.append((ALL, patch_of_all(planned, patched), None))
-    return tuple(_proven(planned, name, patch, expected, outside) for name, patch, expected in tried)
+    each = [(one.advice.option.name, one.patch, one.advice.after) for one in with_patch]
+    together = [(ALL, patch_of_all(planned, patched), None)] if len(_harmless(patched)) > 1 else []
+    return tuple(_proven(planned, name, patch, expected, outside) for name, patch, expected in (*each, *together))
 
 
 def status(proofs: Sequence[PatchProof]) -> int:

@@ -180,10 +180,8 @@ class _Prover:
         if why := self.tools.missing(case.toolchain_job):
             return case.make_proof("", ClaimVerdict.NOT_EXERCISED, why)
         if len(case.differs_in) > 1 and not (case.job.kind is JobKind.PURE and case.unseen):
-            several = " and ".join(case.differs_in)
-            return case.make_proof(
-                "", ClaimVerdict.NOT_EXERCISED, f"{several} are compared each by itself, not together"
-            )
+            why = f"{' and '.join(case.differs_in)} are compared each by itself, not together"
+            return case.make_proof("", ClaimVerdict.NOT_EXERCISED, why)
         return None
 
     def settle_by_build(self, case: Case) -> Proof:

@@ -108,10 +108,8 @@ class _Carrier:
         """Carry over the label of a runner, but not one that no plan takes: it is gone, or misspelt."""
         labels, today = runner_labels(), dt.datetime.now(dt.timezone.utc).date()
         if gone := labels.find_gone(given.value, today):
-            why = (
-                f"GitHub switched it off on {gone['day']}, and each platform has a runner: {gone['instead']} is another"
-            )
-            yield self.row(name, given, InputFate.NEEDS_YOU, why)
+            why = f"GitHub switched it off on {gone['day']}, and each platform has a runner"
+            yield self.row(name, given, InputFate.NEEDS_YOU, f"{why}: {gone['instead']} is another")
         elif correction := labels.correct(given.value):
             yield self.row(name, given, InputFate.NEEDS_YOU, f"none of GitHub's runners has the label, {correction}")
         else:

@@ -122,10 +122,8 @@ def select_off(options: Iterable[CmakeOption], values: Mapping[str, str]) -> Ite
     """
     found: dict[tuple[str, str], CmakeOption] = {}
     for one in options:
-        first = found.get(one[:2], one)
-        found[one[:2]] = first._replace(
-            condition=first.condition or one.condition, declared=first.declared or one.declared
-        )
+        old = found.get(one[:2], one)
+        found[one[:2]] = old._replace(condition=old.condition or one.condition, declared=old.declared or one.declared)
     off = (one for one in found.values() if one.is_variable or _is_off(one, values.get(one.name)))
     yield from sorted(off, key=_rank)
 
@@ -187,10 +185,8 @@ def find_lacking(configure: Callable[[CmakeCall], Configured], call: CmakeCall, 
 
 def _list_off(options: Sequence[CmakeOption], variable: str) -> Iterator[tuple[str, str]]:
     for one in [one for one in options if one.is_listed][:MAX_LISTED]:
-        given = (
-            f"{variable}={one.definition}" if variable else f"{one.definition}, which its setup.py would have to pass"
-        )
-        yield one.name, f"{one.place}; turn on with {f'{one.name}={one.value}' if one.is_variable else given}"
+        on = f"{variable}={one.definition}" if variable else f"{one.definition}, which its setup.py would have to pass"
+        yield one.name, f"{one.place}; turn on with {f'{one.name}={one.value}' if one.is_variable else on}"
 
 
 def _compiles_kernels(found: Configured) -> bool:

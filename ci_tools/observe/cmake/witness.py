@@ -301,12 +301,11 @@ def _explain_difference(asks: Sequence[Ask], found: Sequence[Configured], cell: 
     names = [name for name in {**shown[0], **shown[1]} if shown[0].get(name) != shown[1].get(name)]
     doubt = next((one.doubt for one in found if one.doubt), "")
     what = doubt or f"cmake makes different targets ({', '.join(names[:MAX_NAMED])})"
+    counted = "every file of the source counts as compiled"
     asked = {name: place for one in found for name, place in one.asked if name in {"cuda", "torch"}}
     place = next((f"{place}: " for place in asked.values()), "")
     versions = " and ".join(asks[index].view.torch for index in (first, other))
-    return (
-        f"{place}{what} for torch {versions}, and {cell} stands for both: every file of the source counts as compiled"
-    )
+    return f"{place}{what} for torch {versions}, and {cell} stands for both: {counted}"
 
 
 def _list_sabi(files: CellEvidence, view: View) -> Iterator[str]:

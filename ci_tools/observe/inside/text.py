@@ -31,9 +31,7 @@ LISTS = frozenset({"__dict__", "dir", "getmembers", "vars"})
 # Functions that make paths, as Windows spells them there, and those that hand on what they are given.
 MAKES_PATHS = frozenset({"abspath", "expanduser", "fspath", "getcwd", "glob", "iglob", "join", "normpath", "realpath",
                          "relpath", "rglob", "walk", "Path"})  # fmt: skip
-HANDS_ON = frozenset(
-    {"dirname", "enumerate", "list", "lower", "map", "reversed", "set", "sorted", "str", "strip", "tuple"}
-)
+HANDS_ON = frozenset("dirname enumerate list lower map reversed set sorted str strip tuple".split())  # noqa: SIM905
 WORTH = (BACKSLASH, "/", *sorted(LISTS))  # a text without any of these has nothing to scan for
 CODES: list[CodeType] = []
 TEXTS: list[tuple[str, Any]] = []

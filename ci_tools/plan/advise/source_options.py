@@ -115,9 +115,7 @@ def find_header_options(source: ProjectView) -> Iterator[Option]:
     if not needless:
         return
     lines = narrower(needless, source.includes, source.compiled)
-    changes: list[tuple[str, Edit]] = [
-        (file, partial(replace_headers, headers=headers)) for file, headers in lines.items()
-    ]
+    changes: list[tuple[str, Edit]] = [(file, partial(replace_headers, headers=new)) for file, new in lines.items()]
     changes += [(file, _include_extension) for file in users_of(lines, source.includes, source.compiled)]
     places = dict.fromkeys(describe_include(one) for found in needless for one in found.includes)
     some = count(len(needless), "file")

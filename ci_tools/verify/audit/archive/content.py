@@ -175,9 +175,8 @@ def _python(member: Member, oldest: Minor | None) -> Iterator[Flaw]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(
-                member.read(), member.name, "exec", dont_inherit=True
-            )  # `ast.parse` accepts a `return` outside of a function
+            # `ast.parse` accepts a `return` outside of a function.
+            compile(member.read(), member.name, "exec", dont_inherit=True)
             if is_needed and oldest:
                 ast.parse(member.read(), feature_version=(oldest.major, oldest.minor))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

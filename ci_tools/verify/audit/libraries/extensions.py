@@ -85,11 +85,9 @@ def suffix(subject: Subject) -> Iterator[Flaw]:
         for tag, suffixes in fitting.items():
             if not any(one.suffix in suffixes for one in files):
                 expected = f"{module.rpartition('/')[2]}.{suffixes[0]}"
-                names = abbreviate(one.member.name for one in files)
+                what = f"{abbreviate(one.member.name for one in files)} is not found by the Python of {tag}"
                 effect = f"`import {module.replace('/', '.')}` fails on {tag}"
-                yield Flaw(
-                    f"{names} is not found by the Python of {tag}", files[0].member.base, expected, effect=effect
-                )
+                yield Flaw(what, files[0].member.base, expected, effect=effect)
                 break
         else:
             of_none = [one for one in files if fitting and not any(one.suffix in each for each in fitting.values())]

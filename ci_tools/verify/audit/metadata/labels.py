@@ -144,9 +144,8 @@ def _find_pythons(subject: Subject) -> Iterator[Minor]:
         if match := OF_PYTHON.fullmatch(python):
             lowest = Minor(int(match["major"]), int(match["minor"] or 0))
             is_one = match["kind"] == "cp" and bool(match["minor"]) and not abi.startswith("abi3")
-            yield from (
-                [lowest] if is_one else (each for each in PYTHONS if each >= lowest and each.major == lowest.major)
-            )
+            later = (one for one in PYTHONS if one >= lowest and one.major == lowest.major)
+            yield from [lowest] if is_one else later
 
 
 def requires_torch(subject: Subject) -> Iterator[Flaw]:
