@@ -148,6 +148,11 @@ class WorkflowDocument:
         return table_of(self.document.value)
 
     @property
+    def name(self) -> str:
+        """Its name in GitHub's lists, and in the `workflow_run` of others."""
+        return str(self.value.get("name") or self.path)
+
+    @property
     def is_action(self) -> bool:
         """Whether it is an action."""
         return self.path.rpartition("/")[2] in {"action.yml", "action.yaml"}
@@ -162,6 +167,11 @@ class WorkflowDocument:
         """The events that start it, each with its filters or None."""
         events = self.value.get("on")
         return events if isinstance(events, dict) else {str(event): None for event in items_of(events)}
+
+    @property
+    def awaited(self) -> list[str]:
+        """The names of the workflows after whose runs it starts, by `workflow_run`."""
+        return [str(one) for one in items_of(table_of(self.triggers.get("workflow_run")).get("workflows"))]
 
     @cached_property
     def steps(self) -> tuple[WorkflowStep, ...]:

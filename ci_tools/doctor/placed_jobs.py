@@ -52,12 +52,11 @@ class RunStart(NamedTuple):
             "ref_name": self.ref.split("/", 2)[-1],  # refs/heads/a/b is a/b
             "ref_type": "tag" if self.is_tag else "branch",
             "head_ref": UNKNOWN if self.event.startswith("pull_request") else "",
-            "workflow": file.value.get("name") or file.path,
+            "workflow": file.name,
             "repository": repository or UNKNOWN,
             **({"event": Open(dict.fromkeys(OF_ONE_EVENT))} if self.event == "push" else {}),
         }
-        inputs = Open() if self.event == DISPATCH else {}
-        return Open(github=Open(github), inputs=inputs)
+        return Open(github=Open(github), inputs=Open() if self.event == DISPATCH else {})
 
     def __str__(self) -> str:
         """Return it in words."""
@@ -220,21 +219,18 @@ def see_row(
 ) -> Open:
     """Return what a job, or one row of its matrix, sees."""
     value = file.jobs[job]
-    own = Open({**contexts, "strategy": Open({"job-index": number, "job-total": total})})
+    own = Open({**contexts, "secrets": Open(), "strategy": Open({"job-index": number, "job-total": total})})
     own["matrix"] = UNKNOWN if row is None else row
     own["env"] = _env(file.value, value, own)
     own["runner"] = _runner(value, own)
-    own["secrets"] = Open()
     return own
 
 
 def given_inputs(called: WorkflowDocument, given: Mapping[str, Any], contexts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs that a called workflow or action sees."""
     types = {"boolean": False, "number": 0}
-    declared = called.declared("inputs") if called.is_action else called.declared("inputs", CALL)
-    defaults = {
-        name: table.get("default", types.get(table.get("type", ""), "")) for name, (_, table) in declared.items()
-    }
+    declared = called.declared("inputs", CALL).items()
+    defaults = {name: table.get("default", types.get(table.get("type", ""), "")) for name, (_, table) in declared}
     return {name: value_of(value, contexts) for name, value in {**defaults, **given}.items()}
 
 

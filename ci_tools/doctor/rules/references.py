@@ -67,10 +67,10 @@ def check_needs(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindin
 
 
 def check_workflow_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
-    """Yield the workflows in `workflow_run` that do not exist."""
-    names = [str(one.value.get("name") or one.path) for one in known.workflows]
-    for name in map(str, items_of(table_of(file.triggers.get("workflow_run")).get("workflows"))):
-        if name not in names:
+    """Yield the workflows in `workflow_run` that do not exist: a pattern may mean any."""
+    names = [*(one.name for one in known.workflows), *CONTEXTS["own-workflows"]]
+    for name in file.awaited:
+        if name not in names and "*" not in name and not known.broken:
             what, keys = f"no workflow has the name {one_line(name)}", ("on", "workflow_run", "workflows")
             why = "its runs start nothing, and GitHub says nothing"
             yield DoctorFinding("workflow-name", Weight.ERROR, file.where(keys), what, why, nearest(name, names))
