@@ -10,9 +10,9 @@ from ci_tools.catalog import tables
 from ci_tools.catalog.runner_labels import RunnerLabels, is_hosted, runner_labels
 from ci_tools.config.project_catalog import DEFAULT_FILE
 from ci_tools.doctor.documents import LITERAL, expressions_of, is_computed, items_of, one_line, strings, table_of
-from ci_tools.doctor.expressions import Open, fill
+from ci_tools.doctor.expressions import Open, evaluate_condition, fill
 from ci_tools.doctor.expressions.values import FUNCTIONS
-from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of, starts_of
+from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of, see_row, starts_of
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.walk import place_jobs
 from ci_tools.doctor.workflows import TRUSTED_PUBLISHER
@@ -20,7 +20,7 @@ from ci_tools.errors import InputError, nearest
 from ci_tools.formats.toml_file import find_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ci_tools.doctor.documents import Keys, WorkflowDocument
     from ci_tools.doctor.workflow_set import WorkflowSet
@@ -36,8 +36,6 @@ SHELLS = frozenset({"bash", "cmd", "powershell", "pwsh", "python", "sh"})
 OLD_IMAGE = re.compile(
     r"manylinux(?:1|2010|2014|_2_(?:5|12|17))_|(?:^|/)centos:(?:centos)?[5-7]|(?:^|/)ubuntu:1[0-8]\b|(?:^|/)debian:(?:[789]|stretch)\b"
 )
-
-
 CHOICE = re.compile(r"(?<![=!]=)(?<![=!]= )'([^']*)'(?!\s*[=!]=)")  # a text that is not compared
 PYPA = re.compile(r"quay\.io/pypa/([\w-]+)(?:[:@].*)?")
 
@@ -75,28 +73,32 @@ def _labels(
     """Yield each label that a job may ask for, and its place: in the matrix, if the row has it."""
     strategy = ("jobs", job, "strategy")
     places = {text: at for at, text in strings(table_of(file.jobs[job].get("strategy")), strategy)}
+    seen = _see(file, job, known)
     for label in items_of(runs_on):
-        named = _values(file, job, str(label), known)
+        named = _fill(label, seen)
         # A label that only a run knows may still be one of those that its expression names, but not what it compares.
         named = named or {one for text in expressions_of(str(label)) for one in CHOICE.findall(text) if is_hosted(one)}
         for name in sorted(named):
             yield name, file.where(places.get(name, keys))
 
 
-def _values(file: WorkflowDocument, job: str, text: str, known: WorkflowSet) -> set[str]:
-    """Return what a text of a job becomes in its rows, and in the runs that have the job."""
-    filled = {fill(text, Open(matrix=row)) for row in rows_of(file.jobs[job], Open()) or ()}
-    if None in filled or not filled:
-        runs = (place_jobs(known, other, start) for other in known.started for start in starts_of(other))
-        placed = (one for run in runs for one in run if one.file is file and one.job == job and one.runs is not False)
-        filled |= {one.fill(text) for one in placed}
-    return {one for one in filled if one is not None}
+def _see(file: WorkflowDocument, job: str, known: WorkflowSet) -> list[Open]:
+    """Return what a job sees: in each of its rows, and in each run that has it."""
+    rows = rows_of(file.jobs[job], Open()) or ()
+    runs = (place_jobs(known, other, start) for other in known.started for start in starts_of(other))
+    placed = (one for run in runs for one in run if one.file is file and one.job == job and one.runs is not False)
+    of_rows = [see_row(file, job, Open(), row, number, len(rows)) for number, row in enumerate(rows)]
+    return [*of_rows, *(one.contexts for one in placed)]
 
 
-def _list_others(file: WorkflowDocument, job: str, known: WorkflowSet) -> list[str]:
-    """Return the labels of a job that are not of Linux, the only system with containers."""
-    labels = (one for label in items_of(file.jobs[job].get("runs-on")) for one in _values(file, job, str(label), known))
-    return sorted({one for one in labels if one.startswith(("macos-", "windows-"))})
+def _fill(texts: object, seen: Iterable[Open]) -> set[str]:
+    """Return what a text, or each of several, becomes by what a job sees."""
+    return {one for contexts in seen for text in items_of(texts) if (one := fill(str(text), contexts)) is not None}
+
+
+def _list_others(labels: Iterable[str]) -> list[str]:
+    """Return the labels that are not of Linux, the only system with containers."""
+    return sorted(one for one in labels if one.startswith(("macos-", "windows-")))
 
 
 def _check_label(job: str, label: str, where: str, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -127,13 +129,14 @@ def check_containers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         keys = ("jobs", job, "container")
         if not image:
             continue
-        others = [] if is_computed(image) else _list_others(file, job, known)  # a row for them may have no image
+        seen = _see(file, job, known)
+        others = [] if is_computed(image) else _list_others(_fill(value.get("runs-on"), seen))  # or none in their rows
         if others:
             what, why = f"{job} runs in a container on {others[0]}", "only Linux runners have containers: the job fails"
             how = "`runs-on: ubuntu-24.04`, or no container"
             yield DoctorFinding("container", Weight.ERROR, file.where(keys), what, why, how)
         scripted = [step.action for step in file.steps_of(job) if step.action.startswith("actions/")]
-        for one in map(one_line, sorted(_values(file, job, image, known))):
+        for one in map(one_line, sorted(_fill(image, seen))):
             yield from _check_image(job, one, file.where(keys))
             if OLD_IMAGE.search(one) and scripted and "/__e/" not in str(container):  # where a Node for it may be put
                 what = f"{job} uses {scripted[0]} in {one}"
@@ -160,7 +163,9 @@ def check_systems(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doctor
     """Yield the actions that run in a container, which only Linux has, in jobs for another system."""
     for step in file.steps if not file.is_action else ():
         if step.action.lower() == TRUSTED_PUBLISHER or step.uses.startswith("docker://"):
-            for label in _list_others(file, step.job, known):
+            seen = _see(file, step.job, known)
+            seen = [one for one in seen if evaluate_condition(step.condition, one, is_well=None) is not False]
+            for label in _list_others(_fill(file.jobs[step.job].get("runs-on"), seen)):
                 what, why = f"{step.action} runs in a container, and {step.job} on {one_line(label)}", "the step fails"
                 where, how = file.where((*step.keys, "uses")), "a job of its own with `runs-on: ubuntu-24.04`"
                 yield DoctorFinding("container", Weight.ERROR, where, what, why, how)
