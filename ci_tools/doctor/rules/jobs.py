@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.targets import is_local
@@ -12,10 +13,12 @@ from ci_tools.doctor.documents import (
     ATTEST_PUBLIC,
     Grants,
     access,
+    condition_of,
     lacking,
     needed_to_publish,
     unite_grants,
 )
+from ci_tools.doctor.expressions import UNKNOWN, Open, evaluate_condition
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight, report_unseen
 from ci_tools.doctor.rules.repository import newest_release, pinned_use
 from ci_tools.doctor.workflows import EXPRESSION, PUBLISHES, Workflow, WorkflowJob
@@ -27,6 +30,12 @@ if TYPE_CHECKING:
     from ci_tools.doctor.workflow_set import WorkflowSet
 
 PROPOSAL = re.compile(r"github\.head_ref|\.pull_request\.(?:head|number|merge)|\.workflow_run\.head_|refs/pull/")
+# Contexts of a run that the pull request of a stranger starts, by its event.
+FORK = Open({"full_name": "stranger/fork", "fork": True})
+STRANGERS = {
+    "pull_request_target": Open(pull_request=Open(head=Open(repo=FORK), user=Open(login="stranger"))),
+    "workflow_run": Open(workflow_run=Open(event="pull_request", head_repository=FORK)),
+}
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
 RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaults if the setting is `read`
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}  # and if it is `write`
@@ -40,16 +49,28 @@ def check_trigger(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> I
         yield DoctorFinding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` instead")
 
 
-def check_proposals(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
-    """Yield checkouts of a proposal in runs that have all rights and secrets, where its code may run."""
-    for step in file.steps if {"pull_request_target", "workflow_run"} & set(file.triggers) else ():
-        after = file.steps_of(step.job)[int(step.keys[-1]) + 1 :]
-        is_proposal = PROPOSAL.search(str(step.given.get("ref", ""))) and step.action == "actions/checkout"
-        if is_proposal and any(one.run or one.uses.startswith("./") for one in after):
-            what = f"{step.job} checks out a proposal, and runs commands in it"
-            why = "code of a stranger's pull request may run with your secrets and a token that may write"
-            place, how = (*step.keys, "with", "ref"), "use `on: pull_request` for it"
-            yield DoctorFinding("target", Weight.WARNING, file.where(place), what, why, how)
+def check_proposals(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield checkouts of a stranger's proposal in runs that have all rights and secrets, where its code may run."""
+    for event in STRANGERS.keys() & set(file.triggers) if _starts_by_proposal(file, known) else ():
+        github = {"event_name": event, "repository": known.repository or UNKNOWN, "event": STRANGERS[event]}
+        holds = partial(evaluate_condition, contexts=Open(github=Open(github)), is_well=None)
+        jobs = [job for job, value in file.jobs.items() if holds(condition_of(value)) is not False]
+        steps = [step for step in file.steps if step.job in jobs and holds(step.condition) is not False]
+        for step in steps:
+            after = (one for one in steps if one.job == step.job and int(one.keys[-1]) > int(step.keys[-1]))
+            is_proposal = PROPOSAL.search(str(step.given.get("ref", ""))) and step.action == "actions/checkout"
+            if is_proposal and any(one.run or one.uses.startswith("./") for one in after):
+                what = f"{step.job} checks out a proposal, and runs commands in it"
+                why = "code of a stranger's pull request may run with your secrets and a token that may write"
+                place, how = (*step.keys, "with", "ref"), "use `on: pull_request` for it"
+                yield DoctorFinding("target", Weight.WARNING, file.where(place), what, why, how)
+
+
+def _starts_by_proposal(file: WorkflowDocument, known: WorkflowSet) -> bool:
+    """Whether a pull request may start a workflow, or one of those that it waits for."""
+    before = [one for one in known.workflows if one.name in file.awaited]
+    is_known = len(before) == len(file.awaited) and "pull_request_target" not in file.triggers
+    return not is_known or any(event.startswith("pull_request") for one in before for event in one.triggers)
 
 
 def check_folders(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
