@@ -55,6 +55,7 @@ NEEDS = {
     TRUSTED_PUBLISHER: (("id-token", "write"),),
     "softprops/action-gh-release": RELEASE,
 }
+FOR_GH = frozenset({"GH_TOKEN", "GITHUB_TOKEN"})  # variables that gh takes its token from
 RELEASES = re.compile(r"\bgh\s+release\s+(?:create|delete|edit|upload)\b|\bfatwheel\s+(?:publish|release)\b.*\bgithub:")
 
 
@@ -176,17 +177,14 @@ class Workflow:
 
 def outline(file: WorkflowDocument, own: str = "") -> Workflow:
     """Return what a workflow says of its jobs; in Fatwheel's repository `own`, its local calls are of that."""
+    taken = file.declared("secrets", CALL).items()
     return Workflow(
         path=one_line(file.path),
         triggers=tuple(filter(NAME.fullmatch, file.triggers)),
         grants=read_grants(file.value),
         jobs=tuple(_outline_job(file, job, own) for job in file.jobs),
         secrets=_secrets_in({key: value for key, value in file.value.items() if key != "jobs"}),
-        required=frozenset(
-            name
-            for name, (_, table) in file.declared("secrets", CALL).items()
-            if NAME.fullmatch(name) and table.get("required") is True
-        ),
+        required=frozenset(name for name, (_, one) in taken if NAME.fullmatch(name) and one.get("required") is True),
     )
 
 
@@ -205,7 +203,7 @@ def _outline_job(file: WorkflowDocument, name: str, own: str) -> WorkflowJob:
         name=name,
         where=file.where(keys),
         grants=read_grants(value),
-        needs=unite_grants(map(_needs, steps)),
+        needs=unite_grants(_needs(file, step) for step in steps),
         call=_parse_use(file, scalar_of(value.get("uses")), (*keys, "uses"), own),
         steps=tuple(one for one in used if one),
         environment=one_line(scalar_of(table_of(environment).get("name", environment))),
@@ -227,13 +225,23 @@ def _parse_use(file: WorkflowDocument, text: str, keys: Keys, own: str) -> Used 
     return Used(f"{found[1]}/{found[2]}", path, ref, file.where(keys))
 
 
-def _needs(step: WorkflowStep) -> Grants:
-    """Return the permissions a step is known to need; none if it uses a secret, such as its own token."""
-    if any("${{" in text and SECRET.search(text) for _, text in strings(step.value)):
+def _needs(file: WorkflowDocument, step: WorkflowStep) -> Grants:
+    """Return the permissions a step is known to need; none if it may have another token than its job's."""
+    if has_other_token(file, step):
         return {}
     # OWNER/REPO, without the folder of an action within it
     needs = dict(NEEDS.get("/".join(step.action.split("/")[:2]).lower(), ()))
     return {**needs, **dict(RELEASE)} if releases(step.run) else needs
+
+
+def has_other_token(file: WorkflowDocument, step: WorkflowStep) -> bool:
+    """Whether a step gets a secret, or a token that a step before it made: in it, or by a variable around it."""
+    own, texts = table_of(step.value.get("env")), list(strings(step.value))
+    around = (table_of(one.get("env")) for one in (file.value, file.jobs.get(step.job, {})))
+    for name, value in (item for table in around for item in table.items() if item[0] not in own):
+        if name in FOR_GH or any(name in text for _, text in texts):
+            texts.append(((name,), str(value)))
+    return any(_secrets_in(text) or ("token" in str(keys[-1]).lower() and "steps." in text) for keys, text in texts)
 
 
 def releases(script: str) -> bool:

@@ -26,7 +26,7 @@ from ci_tools.doctor.placed_jobs import RUN, PlacedJob, RunStart, list_steps, st
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.walk import place_jobs
 from ci_tools.doctor.workflow_set import WorkflowSet, is_fatwheel
-from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER, releases
+from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER, has_other_token, releases
 from ci_tools.errors import nearest
 from ci_tools.model.names import CONFIG_FILE
 
@@ -216,16 +216,10 @@ def check_skips(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
         own = [one for run in runs for one in run if one.job == job and one.file is file]
         holds = [one for one in own if evaluate_condition(condition_of(one.value), one.contexts) is not False]
         before = [of.job for run in runs for of in run if of.runs is False and of.job in file.all_needs(job)]
-        if (
-            holds
-            and before
-            and all(one.runs is False for one in own)
-            and any(list_publications(known, [replace(holds[0], runs=None)]))
-        ):
+        is_skipped = holds and before and all(one.runs is False for one in own)
+        if is_skipped and any(list_publications(known, [replace(holds[0], runs=None)])):
             what = f"{job} is skipped for every tag, as {before[0]} before it is"
-            why = (
-                "GitHub skips a job with one before it, however far before, unless its condition has a status function"
-            )
+            why = "GitHub skips a job with one before it, however far, unless its condition has a status function"
             where, how = file.where(("jobs", job)), "in that job: `if: ${{ !cancelled() && … }}`"
             yield DoctorFinding("skipped", Weight.ERROR, where, what, why, how)
 
@@ -239,19 +233,19 @@ def check_own_releases(file: WorkflowDocument, known: WorkflowSet) -> Iterator[D
     runs = (place_jobs(known, other, start) for other in known.started for start in starts_of(other))
     made = (one for run in runs for one in list_publications(known, run) if one.what == GITHUB)
     made = (one for one in made if one.placed.contexts["github"]["event_name"] != "release")  # there it adds files
-    is_own = any(_is_by_own_token(step) for one in made for step in one.placed.file.steps if step.keys == one.keys)
+    is_own = any(_is_by_own_token(one) for one in made)
     for one in found if is_own else ():
         what = f"{one.placed.name} waits for a release that a workflow makes with the token of its job"
         why = "what that token does starts no run: nothing is published, and nothing says so"
         yield DoctorFinding("own-token", Weight.WARNING, one.where, what, why, "publish in the run that makes it")
 
 
-def _is_by_own_token(step: WorkflowStep) -> bool:
-    """Whether a step that makes a release does so with the token of its job; a draft is published by a person."""
-    words = " ".join(str(value) for value in (*step.given.values(), *table_of(step.value.get("env")).values()))
+def _is_by_own_token(release: Publication) -> bool:
+    """Whether a step makes a release, and with the token of its job; a draft is published by a person."""
+    step = next(one for one in release.placed.file.steps if one.keys == release.keys)
     is_draft = re.search(r"\s(?:--draft|-d)\b", step.run) or scalar_of(step.given.get("draft")) not in {"", "false"}
     is_made = step.action.lower() in CREATORS or re.search(r"\bgh\s+release\s+create\b", step.run)
-    return bool(is_made) and not is_draft and not re.search(r"secrets\.(?!GITHUB_TOKEN\b)|steps\.", words)
+    return bool(is_made) and not is_draft and not has_other_token(release.placed.file, step)
 
 
 def check_runs_apart(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:

@@ -63,6 +63,11 @@ def test_what_a_uses_names(written: str, used: tuple[str, str, str] | None) -> N
         pytest.param("run: fatwheel publish dist --to s3://x", {}, id="fatwheel-elsewhere"),
         pytest.param("{run: gh release create, env: {GH_TOKEN: '${{ secrets.PAT }}'}}", {}, id="own-token"),
         pytest.param(
+            "{run: gh release create, env: {GH_TOKEN: '${{ secrets.GITHUB_TOKEN }}'}}",
+            {"contents": "write"},
+            id="jobs-token",
+        ),
+        pytest.param(
             "uses: actions/attest-build-provenance@v3", {"attestations": "write", "id-token": "write"}, id="attest"
         ),
     ],
