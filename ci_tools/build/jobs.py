@@ -73,6 +73,7 @@ class Checks(NamedTuple):
     look: Look = lambda _: None
     links: bool = False  # whether jobs take what shards have compiled, which is in `out`
     compiled: Mapping[str, Built] | None = None  # by job, wheels refused for their level only; None: no other is given
+    made: dict[Path, Made] | None = None  # where it is one, what this run builds is added to it
 
 
 class LeftJob(NamedTuple):
@@ -292,7 +293,10 @@ def _build_or_keep(
     seconds = before + time.monotonic() - started
     for number, each in enumerate(names):
         made = _write_receipt(built.path.with_name(each), planned, job, (key, seconds, built_with), outside)
-        yield made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
+        made = made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
+        if checks.made is not None:
+            checks.made[made.path] = made
+        yield made
 
 
 def name_inputs(planned: Planned, job: Job, tools: toolchain.Toolchain) -> dict[str, str]:

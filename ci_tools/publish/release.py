@@ -94,8 +94,10 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
             if made is None or made.built:  # else the files of an earlier run are there, and often their trials
                 prepare_torch(jobs, planned.plan.request.validate, settings, out, outside)
 
-        checks = CHECKS._replace(look=look, compiled={} if takes_level else None)
+        fresh: dict[Path, Made] = {}
+        checks = CHECKS._replace(look=look, compiled={} if takes_level else None, made=fresh)
         made, planned = _build_here(planned, names, out, outside, checks)
+        made = tuple(fresh.get(one.path, one) for one in made)  # kept, after a level was taken, is what this run built
         jobs = [planned.job(job.name) for job in jobs]
         from_sdist = _try_files(planned, made, settings, out, outside)
         published = publish(out, to, outside)

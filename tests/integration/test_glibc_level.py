@@ -52,6 +52,7 @@ def test_a_release_into_a_folder_takes_the_level_of_this_machine(fatwheel: Comma
     assert receipt
     assert own
     assert receipt.seconds >= float(own[1])  # its compiling counts, though the level came later
+    assert "2 of 2 files built" in ran.stdout  # the sdist too, though it was kept when the level came
     again = fatwheel("release", "--to", "dir:dist/index", "--here", cwd=project)
     assert (again.status, f"keep {wheel.name}: " in again.stderr) == (0, True), again.stderr
 
