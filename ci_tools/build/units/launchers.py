@@ -223,13 +223,16 @@ def _open_desk(
     site = scratch / "env" / packages.lstrip("/")
     folders = {"site": site, "source": scratch / "source", "toolkit": scratch / TOOLKIT, "build": scratch}
     folders |= {"environment": scratch / "env", "include": Path(includes[0]), "platinclude": Path(includes[1])}
+    # A comma would end an option of nvcc's, and an equals sign the folder.
+    headers = {one: Path(one).name for one in includes if Path(one).is_absolute() and not {*",="} & {*one}}
+    moved = {str(site): "site-packages", **headers}
     return Desk(
         links=links,
         programs=programs,
-        seeds=Seeds(project=project, names=name_folders(folders), site=str(site)),
+        seeds=Seeds(project=project, names=name_folders(folders), site=str(site), moved=moved),
         store=store,
         files=Digests(store.read(PROGRAMS) if store else None),
-        preprocessor=Preprocessor(str(site), last_step, {}),
+        preprocessor=Preprocessor(moved, last_step, {}),
         tracer=_compile_tracer(programs, folder) if store else None,
         folder=folder,
         report=UnitReport(scratch / "source", troubles=store.troubles if store else set()),  # one set, shown at the end

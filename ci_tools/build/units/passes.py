@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from ci_tools.build.units.store import UnitCost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ci_tools.build.units.calls import CompilerCall
 
@@ -73,7 +73,7 @@ class Preprocessor(NamedTuple):
     `last_step` is a file with LAST_STEP, and `known` has the text of that step for the flags that were seen.
     """
 
-    site: str  # the folder of the installed packages, which has another name for each Python
+    moved: Mapping[str, str]  # folders, and what they are called in objects
     last_step: Path
     known: dict[tuple[str, ...], UnitText]
 
@@ -118,7 +118,7 @@ class Preprocessor(NamedTuple):
         if any(word in content for word in READS) or INCLUDE.search(content):
             return UnitText(seconds=ran.seconds, plain="it reads a file while it is compiled (.incbin, #embed)")
         has_lines = call.has_lines or any(word in content for word in PLACES)
-        reduced = _name_site(content, self.site) if has_lines else _drop_lines(content)
+        reduced = _name_moved(content, self.moved) if has_lines else _drop_lines(content)
         lookups = _read_trace(trace.read_bytes(), call.cwd, place.parent.parent)
         return UnitText(hashlib.sha256(reduced).hexdigest(), lookups, ran.seconds)
 
@@ -155,9 +155,13 @@ def _drop_lines(content: bytes) -> bytes:
     return BLANK.sub(b"\n", b"\n".join(kept))
 
 
-def _name_site(content: bytes, site: str) -> bytes:
-    """Return a text with one name for the folder of installed packages in the lines that say where it is from."""
-    return re.sub(rb'^(# \d+ ")' + re.escape(os.fsencode(site)), rb"\1site", content, flags=re.MULTILINE)
+def _name_moved(content: bytes, moved: Mapping[str, str]) -> bytes:
+    """Return a text with the names of these folders in the lines that say where it is from."""
+    for folder, name in moved.items():
+        content = re.sub(
+            rb'^(# \d+ ")' + re.escape(os.fsencode(folder)), rb"\1" + name.encode(), content, flags=re.MULTILINE
+        )
+    return content
 
 
 def read_lookups(trace: Path, call: CompilerCall, own: Path) -> Lookups:

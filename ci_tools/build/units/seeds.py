@@ -37,7 +37,6 @@ PASSING = re.compile(r"(?:cpython|pypy|python|cp|py)-?3\.?\d+t?|\btmp[a-z0-9_]{8
 # Macros that torch's BuildExtension adds, as its release was built: the text says what they change.
 OF_TORCH = re.compile(r"-D(_GLIBCXX_USE_CXX11_ABI|PYBIND11_(COMPILER_TYPE|STDLIB|BUILD_ABI))=.*")
 MAPS = 8  # the first gcc with -ffile-prefix-map
-SITE = "site-packages"
 FOLDER, HOST = Path(catalog.__file__).with_name("shims"), "host.cpp"
 FLAGS = ("-O2", "-fPIC", "-frandom-seed=fatwheel-shims")
 SHARED = frozenset({"-shared", "--shared"})
@@ -46,11 +45,16 @@ NAMES_FILES = re.compile(r"-keep|-save-temps|-odir")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeds:
-    """The names and seeds of one build's units; `site` is the folder of its installed packages."""
+    """The names and seeds of one build's units.
+
+    `site` is the folder of its installed packages, and `moved` has this and Python's headers, which are elsewhere for
+    another Python or on another machine, with what they are called in an object.
+    """
 
     project: str
     names: FolderNames
     site: str
+    moved: Mapping[str, str]
     _known: dict[tuple[Path, str], str] = field(default_factory=dict)
 
     def names_of(self, call: CompilerCall) -> FolderNames:
@@ -74,7 +78,7 @@ class Seeds:
         host = find_host_compiler(call) if call.is_nvcc else call.program
         gcc, is_seeded = self._read_gcc(host, call.environ), "-frandom-seed" in " ".join(call.flags)
         seed = [] if is_seeded else [f"-frandom-seed={self.seed(call)}"]
-        maps = [f"-ffile-prefix-map={self.site}={SITE}"] if gcc >= MAPS else []
+        maps = [f"-ffile-prefix-map={folder}={name}" for folder, name in self.moved.items() if gcc >= MAPS]
         if not call.is_nvcc:
             yield from (*(seed if gcc else []), *maps)
             return

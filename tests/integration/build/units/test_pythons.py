@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,6 @@ from ci_tools.machine import python as interpreter
 from ci_tools.model.versions import Python
 from tests.builders.sources import write
 from tests.builders.units import open_units
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
 
@@ -29,6 +27,7 @@ inline const char* place() { return __FILE__; }
 USES = "#include <c10/h.h>\nconst char* where() { return place(); }\n"
 ASSERTS = f"{USES}__global__ void k(const char** x) {{ *x = place(); }}\n"  # as TORCH_CHECK and CUDA_KERNEL_ASSERT
 ASKS = "#include <Python.h>\nint version = PY_MINOR_VERSION;\n"
+TAKES = "#include <Python.h>\nPyObject* same(PyObject* one) { return one; }\n"  # -g tells where its struct is declared
 
 
 def find_pythons() -> list[tuple[str, Path]]:
@@ -62,6 +61,24 @@ def test_the_next_python_takes_what_reads_nothing_of_python(source: str, how: st
     store = UnitStore(folder=tmp_path / "store")
     compile_for(first, source, tmp_path, store)
     assert compile_for(second, source, tmp_path, store) == (compile_for(second, source, tmp_path, None)[0], how)
+
+
+def move(python: Path, folder: Path) -> Path:
+    """Return a program of the same Python that finds itself, and its headers, in another folder."""
+    asked = "import sys; print(sys.base_prefix)"
+    prefix = Path(subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip())
+    (folder / "bin").mkdir(parents=True)
+    for name in ("include", "lib"):
+        (folder / name).symlink_to(prefix / name)
+    return Path(shutil.copy(python.resolve(), folder / "bin/python"))
+
+
+def test_a_python_in_another_folder_gives_the_same_bytes(tmp_path: Path) -> None:
+    (name, python), _ = find_pythons()
+    moved, store = (name, move(python, tmp_path / "moved")), UnitStore(folder=tmp_path / "store")
+    made, _ = compile_for((name, python), TAKES, tmp_path, store)
+    assert compile_for(moved, TAKES, tmp_path, store) == (made, "unchanged")
+    assert compile_for(moved, TAKES, tmp_path, None)[0] == made
 
 
 @pytest.mark.long
