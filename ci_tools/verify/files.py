@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 MAX_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist
 FORETOLD = ("tags", "prediction", "fatbinary", "suffix")  # the rules that compare a wheel with its plan
-TOLD = frozenset({"libraries", "overwritten", TOGETHER})  # the rules whose warnings a build and a release say
+TOLD = frozenset({"libraries", "overwritten", TOGETHER})  # the rules of which each message has something of its own
 SHORTEST = 7  # digits of a commit that git prints at least, if nobody says how many
 FROM_SDIST = "from the sdist"  # the place of a trial that builds a wheel again
 
@@ -138,10 +139,13 @@ def _refuse_no_file(path: Path) -> None:
 
 
 def tell_findings(findings: Iterable[Finding], outside: Outside) -> None:
-    """Say the warnings of a few rules, each once for all wheels: builds and releases show no table."""
-    told = {finding.message: finding for finding in findings if finding.level is Level.WARNING and finding.rule in TOLD}
-    for finding in told.values():
-        outside.reporter.say(f"warning: {_shown(finding)}; see it: {finding.command}")
+    """Say each warning once for all wheels, and of most rules only the first: builds and releases show no table."""
+    warnings = [finding for finding in findings if finding.level is Level.WARNING]
+    of_rules = Counter(finding.rule for finding in warnings if finding.rule not in TOLD)
+    told = {finding.rule if finding.rule in of_rules else finding.message: finding for finding in reversed(warnings)}
+    for finding in reversed(told.values()):
+        more = f"; {others} more of {finding.rule}" if (others := of_rules[finding.rule] - 1) > 0 else ""
+        outside.reporter.say(f"warning: {_shown(finding)}; see it: {finding.command}{more}")
 
 
 def refuse_findings(findings: Sequence[Finding], plan: Plan | None = None) -> None:

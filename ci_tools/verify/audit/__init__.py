@@ -147,7 +147,7 @@ RULES: Mapping[str, AuditRule] = {
     "build-paths": AuditRule(
         content.build_paths,
         "it names a person, or a path that users do not have",
-        f"{UNPACKED}grep -rlE '/home/|/Users/' .",
+        rf"{UNPACKED}grep -raoE '[/\](home/|root/|builds/|tmp/(pip-|build-|tmp)|[Uu]sers.|actions.)[[:graph:]]+' .",
     ),
     "python-symbols": AuditRule(
         binaries.python_symbols, "it cannot be loaded on every Python of its tag", f"{ELF}-Ws {{}} +"

@@ -95,7 +95,7 @@ def build_paths(subject: Subject) -> Iterator[Flaw]:
         elif POINTERS.search(member.name) and member.info.file_size <= MAX_TEXT:
             yield from _check_pointers(member)
     if holding:
-        message = f"{abbreviate(holding)} hold paths of the machine they were built on"
+        message = f"paths of the machine that built it are in {abbreviate(holding)}"
         folders = abbreviate({folder for found in holding.values() for folder in found})
         yield Flaw(message, folders, "a neutral prefix (-ffile-prefix-map)", Level.WARNING)
 
