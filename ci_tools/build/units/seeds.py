@@ -47,8 +47,7 @@ NAMES_FILES = re.compile(r"-keep|-save-temps|-odir")
 class Seeds:
     """The names and seeds of one build's units.
 
-    `site` is the folder of its installed packages, and `moved` has this and Python's headers, which are elsewhere for
-    another Python or on another machine, with what they are called in an object.
+    `site` is the folder of its installed packages; `moved` names it and Python's headers in objects, wherever they are.
     """
 
     project: str

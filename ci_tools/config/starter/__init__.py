@@ -119,7 +119,8 @@ def _choose_version(starter: Starter, tree: Tree) -> Starter:
     file = file if has_table else posixpath.join(starter.folder, "setup.py")
     line = '`version = "1.2.3"` to its [project]' if has_table else '`version="1.2.3"` to its setup()'
     msg = starter.untold or f"{file}: the project states no version, and no tool of its own makes one"
-    raise InputError(msg, hint=f"add {line}, or have a tool such as setuptools-scm read it from the tags")
+    mend = "a build runs it in the same way, so let it do without what is missing here" if starter.untold else ""
+    raise InputError(msg, hint=mend or f"add {line}, or have a tool such as setuptools-scm read it from the tags")
 
 
 NO_VERSION = "0.0.0"  # of setuptools, in `DistributionMetadata.get_version`
