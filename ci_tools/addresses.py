@@ -1,4 +1,4 @@
-"""Shows addresses without what may be a secret in them: user, password, query and fragment.
+"""Shows addresses without what may be a secret in them: user, password, tokens of the path, query and fragment.
 
 Whatever Fatwheel prints passes `redact`: errors, steps, tables, logs of commands, and the output of git, pip and others
 that is quoted in them. So it has to find addresses within any text.
@@ -11,11 +11,17 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 WORD = re.compile(r"[^\s'\"<>`]+")
-SIGNS = ("@", "?", "#", "%", "…")  # a text without any has no secret
+SIGNS = ("//", "@", "?", "#", "%", "…")  # a text without any has no secret
 START = re.compile(r"//|(?<=[a-z]:)/(?!/)", re.IGNORECASE)  # one slash where a Path was made of an address
 SCP = re.compile(r"(?P<user>[^/@=(]+)@(?!sha\d+:)[\w.-]+:(?!//)")  # git@host:path, but no digest of an image
 ENCODED = re.compile(r"%2F%2F|%252F", re.IGNORECASE)
 SHOWN = "%:/?#[]@!$&()*+,;="  # of a decoded address; blanks and controls stay encoded
+# In a path: parameters (RFC 3986, 3.3), tokens by their form, and what stands where an index has its tokens.
+PARAMETERS = re.compile(r"(?<=;)[^/?#;=]+=[^/?#]*")
+TOKEN = re.compile(
+    r"(?<=/)(?:gh[opsur]_|github_pat_|glpat-|pypi-AgE|eyJ[\w-]+\.eyJ)[^/?#]*"
+    r"|(?<=/token/)[^/?#]+|(?<=/priv/)[^/?#]+|(?<=^dl\.cloudsmith\.io/)(?!basic/|public/)[^/?#]+"
+)
 AFTER = ").,:;]"  # a sentence's own, after an address
 # Shown: settings of a bucket, the name of a form, and the fragments that pip reads.
 HARMLESS = frozenset({"acl", "endpoint", "public", "region", "root", "timeout", "template"})
@@ -48,7 +54,8 @@ def _redact_word(word: str) -> str:
     for start, following in zip(starts, [*starts[1:], None], strict=True):
         whole = word[start.end() : following.start() if following else len(word)]
         is_ssh = word[max(start.start() - 4, 0) : start.start()].lower() == "ssh:"
-        kept, is_cut = _cut(_redact_user(whole, may_be_open=is_ssh or start[0] == "/"))
+        named = PARAMETERS.sub("…", TOKEN.sub("***", whole)) if start[0] == "//" else whole
+        kept, is_cut = _cut(_redact_user(named, may_be_open=is_ssh or start[0] == "/"))
         shown += start[0] + kept
         if is_cut:
             return shown + word[len(word.rstrip(AFTER)) :]

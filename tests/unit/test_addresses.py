@@ -38,6 +38,11 @@ ADDRESSES = {
     "s3://b/whl?endpoint=http://u:p@h:90": "s3://b/whl?endpoint=http://***@h:90",
     "a,https://u:p@h,https://v:q@i/": "a,https://***@h,https://***@i/",
     "https://me:s3cr…": "https://***…",
+    "https://h/x;token=s3cret/simple;v=1": "https://h/x;…/simple;…",
+    "https://h/ghp_0123456789abcdefghij/x.git": "https://h/***/x.git",
+    "https://h/a/eyJhbGciOi.eyJzdWIiOi.s3cret/simple": "https://h/a/***/simple",
+    "https://dl.cloudsmith.io/s3cretS3cret0123/o/r/python/simple/": "https://dl.cloudsmith.io/***/o/r/python/simple/",
+    "https://packagecloud.io/priv/s3cret/o/r/pypi/simple": "https://packagecloud.io/priv/***/o/r/pypi/simple",
 }
 HARMLESS = (
     "https://host/a@b me@host",
@@ -49,6 +54,7 @@ HARMLESS = (
     "quay.io/pypa/m:2024@sha256:abc python:3.12@sha256:abc",
     "file:///home/a@b/c C:/Users/a@b/c o/r#12 a/(?:b) why? 100%",
     "https://h/o/r/issues/new?template=wheels.yml",
+    "https://dl.cloudsmith.io/public/o/r/python/simple/ https://h/a;b https://h/a; then",
 )
 
 
@@ -64,7 +70,9 @@ def test_what_is_no_secret_is_shown(text: str) -> None:
     assert redact(text) == text
 
 
-@pytest.mark.parametrize("part", ["//", "a:", "a.", ":/", "%2F%2F", "://u:", "/?=", "https://u@", "a@b.c:", "@", "%25"])
+@pytest.mark.parametrize(
+    "part", ["//", "a:", "a.", ":/", "%2F%2F", "://u:", "/?=", "https://u@", "a@b.c:", "@", "%25", "//;a=", "//a/"]
+)
 def test_time_follows_the_length_of_a_text(part: str) -> None:
     started = time.process_time()
     redact(f"{part * 20_000}@?#")
