@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 OBSERVER = Path(__file__).parent / "inside"
+SCRIPTS = Path(__file__).parent / "scripts"  # of programs that the stage has, with what is put into them
 # The catalog's tables that it reads, by their keys in its request.
 OBSERVER_TABLES = {"standard_library": STANDARD_LIBRARY, "torch_names": TORCH_NAMES, "torch_headers": TORCH_HEADERS}
 VERSIONED = ("setuptools", "packaging")
@@ -48,48 +49,14 @@ ANSWERS = {
     "cl": "Microsoft (R) C/C++ Optimizing Compiler Version 19.44 for x64",
 }
 # Asked for its version, a fake compiler prints it. Any other call it records, and it creates the file of `-o`.
-COMPILER = """\
-#!/bin/sh
-case " $* " in
-*" -V "* | *" -v "* | *" --version "* | *" -dumpversion "* | *" -dumpfullversion "* | "  ") echo '{answer}'
-exit 0 ;;
-esac
-echo "{name} $*" >> "{noted}"
-while [ $# -gt 0 ]; do
-  if [ "$1" = -o ]; then : > "$2"; fi
-  shift
-done
-"""
+COMPILER = (SCRIPTS / "compiler.sh").read_text(encoding="utf-8")
 # Other programs of a builder, or of some: setup.py can start them, but what they would do is unknown.
 FOUND = (
     *("false", "make", "true", "ldconfig"),
     *("codesign", "install_name_tool", "lipo", "otool", "sw_vers", "xcode-select", "xcrun"),
 )
 # CMake says its version. Only the files that it reads say what it would build.
-CMAKE = """\
-#!/bin/sh
-case "$*" in
---version | -version) echo 'cmake version 4.1.2' ;;
-"-E capabilities") echo '{"version": {"string": "4.1.2", "major": 4, "minor": 1, "patch": 2}}' ;;
-"-E "*) shift; exec "PYTHON" -s -S -c '
-import pathlib, shutil, sys, tarfile
-command, *words = sys.argv[1:]
-names = [word for word in words if not word.startswith("-")]
-if command == "tar":
-    tarfile.open(names[-1]).extractall(".") if "x" in names[0] else None
-elif command == "copy":
-    [shutil.copy(name, names[-1]) for name in names[:-1]]
-elif command == "copy_directory":
-    shutil.copytree(*names, dirs_exist_ok=True)
-elif command == "make_directory":
-    [pathlib.Path(name).mkdir(parents=True, exist_ok=True) for name in names]
-elif command == "rm":
-    [shutil.rmtree(name) if pathlib.Path(name).is_dir() else pathlib.Path(name).unlink() for name in names]
-elif command == "touch":
-    [pathlib.Path(name).touch() for name in names]
-' "$@" ;;
-esac
-"""
+CMAKE = (SCRIPTS / "cmake.sh").read_text(encoding="utf-8")
 # As Python says, which is asked for the machine's size in the same way.
 NPROC = '#!/bin/sh\nexec "{python}" -c "import os; print(os.cpu_count())"\n'
 CYTHON = ("cython", "cythonize")  # programs of a package that a build may require
@@ -262,7 +229,7 @@ def identify_tools() -> tuple[str, ...]:
         lent = [path for path in importable_folders() if path.suffix != ".dist-info"]
         for folder in (OBSERVER, *(path for path in lent if not _is_compiled(path))):
             compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
-    sources = sorted(OBSERVER.parent.rglob("*.py"))  # with what reads the answers
+    sources = sorted([*OBSERVER.parent.rglob("*.py"), *SCRIPTS.iterdir()])  # with what reads the answers
     digest = hashlib.sha256()
     for path in (*sources, *OBSERVER_TABLES.values()):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())

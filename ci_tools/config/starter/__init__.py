@@ -20,6 +20,7 @@ from ci_tools.config.project import (
     to_scalar,
 )
 from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice, choose
+from ci_tools.config.starter.cibuildwheel import WORKFLOWS
 from ci_tools.config.starter.survey import OLD_SETUPTOOLS, survey
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Minor
 
 
-WORKFLOWS = ".github/workflows/"
 CALLED = "pytorch/test-infra/.github/workflows/build_wheels_"  # its files are build_wheels_linux.yml and so on
 
 

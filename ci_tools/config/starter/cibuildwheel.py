@@ -8,10 +8,13 @@ from __future__ import annotations
 import fnmatch
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog.tables import parse
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import is_of_index, name_of_required
+from ci_tools.source.includes import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,26 +39,9 @@ PIP = re.compile(r"(python3? -m )?pip3? install ")  # pip, pip3, or python -m pi
 COMPUTED = re.compile(r"[$`]")  # by a shell
 # What installers, tests and terminals read. Relative paths among them are not those of an isolated build.
 TOOLS = re.compile(r"(CIBW|MYPY|PIP|PRE_COMMIT|PYTEST|TOX|UV)_\w+|(\w+_)?COLORS?|CLICOLOR\w*|LD_LIBRARY_PATH|PATH|TERM")
-NOT_TAKEN = {
-    "before-all": "a `container` whose image has what it installs",
-    "before-build": "`build: {before: […]}`, whose effect no plan sees",
-    "config-settings": "pyproject.toml's own table of the backend, which every installer heeds",
-    "container-engine": "FATWHEEL_CONTAINERS",
-    "dependency-versions": "`build: {constraints: …}`",
-    "enable": "`python`, where free-threaded ones end in t",
-    "environment": "`env`, as plain text, if the build reads it",
-    "environment-pass": "`env`: a build sees none of the shell's variables",
-    "free-threaded-support": "`python`, where free-threaded ones end in t",
-    "manylinux-x86_64-image": "`wheel-platform`, and a `container` of that level",
-    "manylinux-aarch64-image": "`wheel-platform`, and a `container` of that level",
-    "overrides": "the `env` of each of `platforms`",
-    "test-command": "`validate: {commands: […]}`",
-}
-NOT_NEEDED = {
-    "build-frontend": "Fatwheel calls the backend itself",
-    "build-verbosity": "each build has a log",
-    "repair-wheel-command": "wheels for Linux are repaired, without torch's libraries",
-}
+FATES = parse(Path(__file__).with_name("cibuildwheel.toml").read_bytes())
+WORKFLOWS = ".github/workflows/"
+VARIABLE = re.compile(r"\b(CIBW_(?P<option>[A-Z0-9_]+?)(?:_(?:LINUX|MACOS|WINDOWS))?)[ ]?[:=]")
 
 
 class Note(NamedTuple):
@@ -110,7 +96,7 @@ class Told(NamedTuple):
 
 
 def read_cibuildwheel(project: ProjectFile) -> Told:
-    """Return what the project's pyproject.toml tells cibuildwheel; nothing if it has no such table."""
+    """Return what the project's pyproject.toml tells cibuildwheel, with a note for each variable of its workflows."""
     told = Told()
     for system in ("", *SYSTEMS):  # the table of a system counts more
         keys = (*TABLE, system) if system else TABLE
@@ -118,7 +104,17 @@ def read_cibuildwheel(project: ProjectFile) -> Told:
             if option not in SYSTEMS:
                 place = str(project.place(*keys, option))
                 told = _take(told, Note(place, option, ""), value, system, project)
-    return told
+    return told._replace(notes=(*told.notes, *_read_workflows(project)))
+
+
+def _read_workflows(project: ProjectFile) -> Iterator[Note]:
+    """Yield a note for each variable of cibuildwheel in a workflow: its value may hold for one job only."""
+    for name in (name for name in project.tree.files if name.startswith(WORKFLOWS)):
+        text = re.sub(r"(?m)^[ ]*#.*", "", project.tree.text(name))
+        found = {match[1]: match for match in reversed([*VARIABLE.finditer(text)])}  # where each is first
+        for variable, match in sorted(found.items(), key=lambda one: one[1].start()):
+            option = match["option"].lower().replace("_", "-").replace("x86-64", "x86_64")
+            yield Note(str(SourceLine.at(name, text, match.start(1))), variable, _not_taken(option))
 
 
 def _take(told: Told, note: Note, value: object, system: str, project: ProjectFile) -> Told:
@@ -151,11 +147,11 @@ def _with_note(told: Told, note: Note, what: str) -> Told:
 
 
 def _not_taken(option: str) -> str:
-    if option in NOT_NEEDED:
-        return f"not needed: {NOT_NEEDED[option]}"
+    if option in FATES["not-needed"]:
+        return f"not needed: {FATES['not-needed'][option]}"
     if option in OTHERS:
         return "not taken: there is no such platform"
-    instead = NOT_TAKEN.get(option, "`validate`" if option.startswith("test-") else "")
+    instead = FATES["not-taken"].get(option, "`validate`" if option.startswith("test-") else "")
     return f"not taken; in its place: {instead}" if instead else "not taken"
 
 

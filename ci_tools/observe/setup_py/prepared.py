@@ -18,7 +18,7 @@ from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.machine.workplace import scratch
 from ci_tools.observe.build import list_request_archs
-from ci_tools.observe.stage import OBSERVER, OBSERVER_TABLES, identify_tools, importable_folders, write_script
+from ci_tools.observe.stage import OBSERVER, OBSERVER_TABLES, SCRIPTS, identify_tools, importable_folders, write_script
 from ci_tools.sandbox import why_not
 from ci_tools.sandbox.groups import ForkServer, Pool
 
@@ -114,17 +114,7 @@ FILES = {
     XPU: (*RENDERS, "sys/module/xe/version"),
 }
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module  580.65.06\n"
-NVIDIA = """\
-#!/bin/sh
-case " $* " in *csv" "* | *csv,nounits" "*) echo header ;; esac
-case "$*" in
-*compute_cap*) echo {capability} ;;
-*query-gpu=count*) echo 1 ;;
-*query-gpu=index*) echo 0 ;;
-*-L* | *--list-gpus*) echo 'GPU 0: NVIDIA GPU (UUID: GPU-0)' ;;
-*) echo '| NVIDIA-SMI 580.65.06    Driver Version: 580.65.06 |'; echo '|   0  NVIDIA GPU |' ;;
-esac
-"""
+NVIDIA = (SCRIPTS / "nvidia-smi.sh").read_text(encoding="utf-8")
 PRINTS = {
     ROCM: {
         **dict.fromkeys(("amd-smi", "rocm-smi"), "GPU[0] : AMD GPU"),

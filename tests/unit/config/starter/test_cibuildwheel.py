@@ -123,6 +123,26 @@ before-all = "yum install -y zlib-devel"
     ]
 
 
+def test_variables_of_workflows_are_named_though_their_values_may_be_for_one_job(tmp_path: Path) -> None:
+    workflow = """\
+env: {CIBW_SKIP: "pp*"}
+jobs:
+  # CIBW_BUILD: cp312-*
+  a: {steps: [{env: {CIBW_BEFORE_ALL_LINUX: make, CIBW_MANYLINUX_X86_64_IMAGE: manylinux_2_34}}]}
+  b: {steps: [{run: "CIBW_SKIP=x python -m cibuildwheel"}, {env: {CIBW_REPAIR_WHEEL_COMMAND: ""}}]}
+"""
+    write(tmp_path / "demo", {".github/workflows/w.yml": workflow})
+    written, _ = start(tmp_path, "")
+    assert [
+        (note.place.rpartition(":")[2], note.option, note.what.partition(":")[0]) for note in written.starter.told.notes
+    ] == [
+        ("1", "CIBW_SKIP", "not taken; in its place"),
+        ("4", "CIBW_BEFORE_ALL_LINUX", "not taken; in its place"),
+        ("4", "CIBW_MANYLINUX_X86_64_IMAGE", "not taken; in its place"),
+        ("5", "CIBW_REPAIR_WHEEL_COMMAND", "not needed"),
+    ]
+
+
 def test_workflows_that_call_test_infra_are_named_with_the_command_that_reads_them(tmp_path: Path) -> None:
     place = ".github/workflows/wheels.yml"
     write(
