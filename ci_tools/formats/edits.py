@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from ci_tools.model.versions import Minor
 
@@ -82,24 +82,54 @@ def set_target(text: str, target: Minor) -> str | None:
 
 
 def let_variable_ask(text: str) -> str | None:
-    """Return a Python file that takes FORCE_CUDA=1 for a GPU wherever it asks torch for one; None if it never does."""
+    """Return a Python file that takes FORCE_CUDA=1 for a GPU wherever it asks for one; None if it never does."""
     module = _parse_module(text)
-    asked = [node for node in ast.walk(module) if isinstance(node, ast.expr) and _asks_gpu(node)] if module else []
-    if module is None or not asked:
-        return None
     editor = _Editor(text)
-    switched = [f'({ast.get_source_segment(text, one)} or os.environ.get("FORCE_CUDA") == "1")' for one in asked]
-    changes = [TextEdit(*editor.span(one), new) for one, new in zip(asked, switched, strict=True)]
+    functions = {getattr(node, "name", "") for node in ast.walk(module) if _tells_gpu(node)} if module else set()
+    changes = [TextEdit(*editor.span(node), new) for node, new in _answer_by_variable(module, text, functions)]
+    if module is None or not changes:
+        return None
     edited = _apply_changes(text, [*_import_os(text, module), *changes])
     return edited if _parse_module(edited) else None
 
 
-def _asks_gpu(node: ast.expr) -> bool:
-    """Whether an expression is `torch.cuda.is_available()`, or that `torch.cuda.device_count()` is not 0."""
-    counted = isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Gt, ast.GtE, ast.NotEq))
-    call = node.left if isinstance(node, ast.Compare) and counted else node
-    name = "device_count" if counted else "is_available"
-    return isinstance(call, ast.Call) and ast.unparse(call) == f"torch.cuda.{name}()"
+def _answer_by_variable(node: ast.AST | None, text: str, functions: Container[str]) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the outermost expressions that tell of a GPU, each with one that lets FORCE_CUDA tell of it as well."""
+    variable = 'os.environ.get("FORCE_CUDA") == "1"'
+    if isinstance(node, ast.expr) and _asks_gpu(node, functions):
+        yield node, f"({ast.get_source_segment(text, node)} or {variable})"
+        return
+    if isinstance(node, ast.Try) and _names_smi(node.body):  # it ends in a handler where there is no GPU
+        assigned = (one.value for handler in node.handlers for one in handler.body if isinstance(one, ast.Assign))
+        yield from ((one, variable) for one in assigned if isinstance(one, ast.Constant) and one.value is False)
+    for child in ast.iter_child_nodes(node) if node and not _tells_gpu(node) else ():
+        yield from _answer_by_variable(child, text, functions)
+
+
+def _asks_gpu(node: ast.expr, functions: Container[str]) -> bool:
+    """Whether an expression is `torch.cuda.is_available()` or the like, or calls a function that tells of a GPU."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Gt, ast.GtE, ast.NotEq)):
+        return ast.unparse(node.left) == "torch.cuda.device_count()"
+    if isinstance(node, ast.Compare):  # an exit status that must be 0, or a path that must be there
+        wanted = {ast.Eq: "0", ast.IsNot: "None"}.get(type(node.ops[0]))
+        return ast.unparse(node.comparators[0]) == wanted and _names_smi([node.left])
+    called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    is_found = called in {"shutil.which", "which"} and _names_smi([node])
+    return called == "torch.cuda.is_available" or is_found or called in functions
+
+
+def _tells_gpu(node: ast.AST) -> bool:
+    """Whether a node is a function that asks nvidia-smi, and returns nothing but whether there is a GPU."""
+    if not isinstance(node, ast.FunctionDef) or not _names_smi(node.body):
+        return False
+    told = [one.value for one in ast.walk(node) if isinstance(one, ast.Return)]
+    sure = (ast.Compare, ast.BoolOp)
+    return bool(told) and all(isinstance(getattr(one, "value", None), bool) or isinstance(one, sure) for one in told)
+
+
+def _names_smi(nodes: Sequence[ast.AST]) -> bool:
+    texts = (one.value for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant))
+    return any(isinstance(one, str) and "nvidia-smi" in one for one in texts)
 
 
 def _import_os(text: str, module: ast.Module) -> list[TextEdit]:

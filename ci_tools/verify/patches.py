@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 
-ALL, INCLUDES = "all patches together", "python-header"
+ALL, GUARD, INCLUDES = "all patches together", "gpu-guard", "python-header"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
 
 
@@ -82,7 +82,9 @@ def _is_planned(one: Patched, planned: Planned, outside: Outside) -> bool:
     """Whether the plan of an option is known, or is made with its patch."""
     if not one.patch or one.advice.option.change is not identity:
         return True
-    return try_patch(planned.plan.request, planned.tree, planned.catalog, one.patch, outside) is not None
+    tried = try_patch(planned.plan.request, planned.tree, planned.catalog, one.patch, outside)
+    is_for_more = one.advice.option.name == GUARD
+    return tried is not None and (not is_for_more or len(tried.plan.skipped) < len(planned.plan.skipped))
 
 
 def try_patch(request: Request, tree: Tree, catalog: Catalog, patch: str, outside: Outside) -> Planned | None:

@@ -116,7 +116,7 @@ def find_tag_options(shown: Iterable[CellEvidence], tree: Tree) -> Iterator[Opti
 
 
 def find_guard_options(shown: Iterable[CellEvidence], tree: Tree) -> Iterator[Option]:
-    """Yield, for kernels that are compiled only where torch finds a GPU, the option to let a variable ask for them.
+    """Yield, for kernels that are compiled only where the build finds a GPU, the option to let a variable ask for them.
 
     FORCE_CUDA is the name that projects have for it: torchvision's, pytorch3d's, mmcv's.
     """
@@ -217,6 +217,9 @@ def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:
     yield from find_old_python_options(source)
     yield from find_name_options(source)
     yield from find_tag_options(source.shown, tree)
+    refused = {item.cell.platform for item in plan.skipped} - {item.cell.platform for item in plan.covered}
+    unserved = (source.platforms[name] for name in refused)
+    yield from find_guard_options([one for found in unserved for one in (found.shown, *found.apart.values())], tree)
     yield from find_cuda_minor_options(source)
     yield from find_header_options(source)
     yield from find_standard_options(source)

@@ -55,6 +55,16 @@ def test_the_limited_api_is_put_into_a_meson_build(before: str, after: str | Non
     assert edits.declare_meson_limited_api(before, Minor(3, 10)) == after
 
 
+VARIABLE = 'os.environ.get("FORCE_CUDA") == "1"'
+TOLD = """\
+import os
+def has_gpu():
+    try:
+        return check_output(["nvidia-smi"]) != b""
+    except OSError:
+        return False
+    return True
+"""
 COUNTED = 'torch.cuda.device_count() > 0 or os.environ.get("FORCE_CUDA") == "1"'
 GUARD = 'torch.cuda.is_available() or os.environ.get("FORCE_CUDA") == "1"'
 
@@ -69,6 +79,15 @@ GUARD = 'torch.cuda.is_available() or os.environ.get("FORCE_CUDA") == "1"'
         pytest.param("import os\nx = 1 if torch.cuda.device_count() > 0 else 2\n",
                      f"import os\nx = 1 if ({COUNTED}) else 2\n", id="a-count"),
         pytest.param("import os\nx = torch.cuda.device_count() == 0\n", None, id="a-count-of-none"),
+        pytest.param('import os\nx = call(["nvidia-smi"]) == 0\n',
+                     f'import os\nx = (call(["nvidia-smi"]) == 0 or {VARIABLE})\n', id="an-exit-status"),
+        pytest.param('import os\nx = a if which("nvidia-smi") is not None else b\n',
+                     f'import os\nx = a if (which("nvidia-smi") is not None or {VARIABLE}) else b\n', id="a-path"),
+        pytest.param(f"{TOLD}x = has_gpu()\n", f"{TOLD}x = (has_gpu() or {VARIABLE})\n", id="a-function"),
+        pytest.param(f"{TOLD.replace('True', 'driver')}x = has_gpu()\n", None, id="a-function-with-another-answer"),
+        pytest.param('import os\ntry:\n    call("nvidia-smi -L")\n    x = True\nexcept OSError:\n    x = False\n',
+                     f'import os\ntry:\n    call("nvidia-smi -L")\n    x = True\nexcept OSError:\n    x = {VARIABLE}\n',
+                     id="a-program-that-is-not-there"),
         pytest.param("import torch\nx = torch.xpu.is_available()\n", None, id="another-device"),
         pytest.param("x = torch.cuda.is_available(\n", None, id="not-python"),
     ],

@@ -35,6 +35,7 @@ sources = ["a.cpp"] + (["k.cu"] if use_cuda else [])
 extension = CUDAExtension if use_cuda else CppExtension
 setup(name="demo", version="1.0", ext_modules=[extension("_C", sources)], cmdclass={"build_ext": BuildExtension})
 """
+BY_DRIVER = GUARDED.replace("torch.cuda.is_available()", 'shutil.which("nvidia-smi")').replace("torch", "shutil", 1)
 LABELLED = """\
 from setuptools import Extension, setup
 macros = [("Py_LIMITED_API", "0x030C0000")]
@@ -50,6 +51,9 @@ CPU = 'package: demo\nversion: "1.0"\npython: ["3.12"]\nplatforms:\n  linux-cpu:
         pytest.param({"fatwheel.yml": CONFIG, "setup.py": GUARDED, "a.cpp": "", "k.cu": ""}, "gpu-guard",
                      '+use_cuda = (torch.cuda.is_available() or os.environ.get("FORCE_CUDA") == "1") and CUDA_HOME',
                      id="kernels-that-wait-for-a-gpu", marks=pytest.mark.long),
+        pytest.param({"fatwheel.yml": f"{CONFIG}  linux-cpu:\n", "setup.py": BY_DRIVER, "a.cpp": "", "k.cu": ""},
+                     "gpu-guard", '+use_cuda = (shutil.which("nvidia-smi") or os.environ.get("FORCE_CUDA") == "1") and',
+                     id="kernels-of-one-platform-that-wait-for-a-driver"),
         pytest.param({"fatwheel.yml": CPU, "setup.py": LABELLED, "a.c": "#include <Python.h>\n"}, "python-tag",
                      '"cp312"', id="a-tag-below-its-limited-api"),
     ],
