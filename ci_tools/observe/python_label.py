@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Mislabel, PythonApi
 from ci_tools.model.versions import Minor, admits, parse_specifiers
+from ci_tools.source.backends.facts import fits_platform
 from ci_tools.source.includes import Include, SourceLine, find_contradiction, list_forced_headers, list_forced_includes
 from ci_tools.source.python_api import Limit, closure, find_limit, names_python, read_limit, uses
 
@@ -32,7 +33,6 @@ RAN = "observed by running setup.py"
 GET_TAG = "get_tag"  # noted among the questions where a project has a method of its own that tags its wheel
 CYTHON = (".pyx", ".py")
 SOABI = ".cpython-"  # in the file name of a library that only the Python that builds it looks for
-SYSTEMS = {"linux": ("linux", "manylinux", "musllinux"), "macos": ("macosx",), "windows": ("win",)}
 REQUIRES = "Requires-Python: "
 ABI3 = re.compile(r"cp3(\d{1,2})-abi3")
 NO_ABI = re.compile(r"py[\w.]+-none")
@@ -112,10 +112,7 @@ def explain_platform(build: ObservedBuild, view: View) -> str:
     if shipped and not any(own in systems.split(", ") for systems in shipped.values()):
         name, systems = next(iter(shipped.items()))
         return f"its wheel ships {name}, which is for {systems}"
-    tags = build.observed.platform.split(".")
-    machines = (f"_{view.machine}", "_universal2")
-    is_own = any(tag.startswith(SYSTEMS[view.os]) and tag.endswith(machines) for tag in tags)
-    if is_own or tags in (["any"], [""]):
+    if fits_platform(build.observed.platform, view.os, view.machine):
         return ""
     return f"its wheel is tagged {build.observed.platform} ({_find_place(build, build.observed.platform)})"
 

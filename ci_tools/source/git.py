@@ -26,17 +26,8 @@ TAGS = "refs/tags/"
 MINUTES = 30  # for one command of git: a large repository over a slow line
 LONGEST = 200  # maximum characters of a list of branches and tags in a message
 # They point git at one repository, whatever folder it runs in. Git sets them for the child process of a hook.
-ONE_REPOSITORY = frozenset(
-    {
-        "GIT_COMMON_DIR",
-        "GIT_DIR",
-        "GIT_INDEX_FILE",
-        "GIT_NAMESPACE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_WORK_TREE",
-    }
-)
+OF_REPOSITORY = "COMMON_DIR DIR INDEX_FILE NAMESPACE OBJECT_DIRECTORY PREFIX WORK_TREE"
+ONE_REPOSITORY = frozenset(f"GIT_{word}" for word in OF_REPOSITORY.split())
 # What git and libcurl print where another try may help; everything else is wrong with the submodule itself.
 NETWORK = re.compile(
     r"Could not resolve|Failed to connect|Connection (?:timed out|refused|reset)|timed out|RPC failed|early EOF"

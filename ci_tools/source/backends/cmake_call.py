@@ -21,21 +21,11 @@ if TYPE_CHECKING:
 
 
 # Variables that a build gets from its machine or its job, not from the config: their values are unknown here.
-NOT_OURS = frozenset(INHERITED) | {
-    "CMAKE_BUILD_PARALLEL_LEVEL",
-    "CMPLR_ROOT",
-    "CUDA_HOME",
-    "FATWHEEL_TORCH_INCLUDE",
-    "HIP_PLATFORM",
-    "MAX_JOBS",
-    "PYTHONNOUSERSITE",
-    "PYTORCH_ROCM_ARCH",
-    "ROCM_HOME",
-    "SOURCE_DATE_EPOCH",
-    "TORCH_CUDA_ARCH_LIST",
-    "TORCH_XPU_ARCH_LIST",
-    "VIRTUAL_ENV",
-}
+# ruff: noqa: SIM905 - as words they fit on a page
+NOT_OURS = frozenset(INHERITED) | frozenset(
+    "CMAKE_BUILD_PARALLEL_LEVEL CMPLR_ROOT CUDA_HOME FATWHEEL_TORCH_INCLUDE HIP_PLATFORM MAX_JOBS PYTHONNOUSERSITE "
+    "PYTORCH_ROCM_ARCH ROCM_HOME SOURCE_DATE_EPOCH TORCH_CUDA_ARCH_LIST TORCH_XPU_ARCH_LIST VIRTUAL_ENV".split()
+)
 SYSTEMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}  # sys.platform
 MACHINES = {"amd64": "AMD64"}  # platform.machine() of Windows
 

@@ -27,18 +27,14 @@ if TYPE_CHECKING:
     from ci_tools.source.project_file import ProjectFile
 
 # Each backend with the [tool] table that it reads.
-BACKENDS = {
-    "flit.buildapi": "flit",
-    "flit_core.buildapi": "flit",
-    "flit_scm:buildapi": "flit",
-    "hatchling.build": "hatch",
-    "pdm.backend": "pdm",
-    "pdm.pep517.api": "pdm",
-    "poetry.core.masonry.api": "poetry",
-    "poetry.masonry.api": "poetry",
-    "poetry_dynamic_versioning.backend": "poetry",
-    "uv_build": "uv",
+NAMES = {
+    "flit": "flit.buildapi flit_core.buildapi flit_scm:buildapi",
+    "hatch": "hatchling.build",
+    "pdm": "pdm.backend pdm.pep517.api",
+    "poetry": "poetry.core.masonry.api poetry.masonry.api poetry_dynamic_versioning.backend",
+    "uv": "uv_build",
 }
+BACKENDS = {name: tool for tool, names in NAMES.items() for name in names.split()}
 # ruff: noqa: SIM905 - as words they fit on a page
 # Build requirements beside which pdm still compiles nothing. pdm runs every installed plugin, hatchling only those that
 # are named, and the other three have no plugins.
@@ -63,8 +59,11 @@ NATIVE_HOOK = [
     re.compile(rf"""^(?!\s*(?:if|elif)\b)[^#\n]*build_data\[["']{name}["']\]\s*=\s*{value}\b""", re.MULTILINE)
     for name, value in (("infer_tag", "True"), ("pure_python", "False"))
 ]
-# The tag that a hook writes, up to the platform: of a wheel for every Python, with a library for ctypes or torch.
-HOOK_TAG = re.compile(r"""^[^#\n]*\bbuild_data\[["']tag["']\]\s*=\s*f?["'](?P<tag>py[\w.]+-none)-""", re.MULTILINE)
+# The tag that a hook writes: of a wheel for several Pythons, and its platform, as text or as what it computes.
+SETS_TAG = r"""^[^#\n]*\bbuild_data\[["']tag["']\]\s*="""
+HOOK_TAG = re.compile(
+    rf"""{SETS_TAG}\s*f?["'](?P<tag>py[\w.]+-none|cp3(?P<lowest>\d+)-abi3)-(?P<platform>[^"'\n]*)["']""", re.MULTILINE
+)
 WAY_OUT = "a tag for its machine, by a build hook of hatchling, `is-purelib = false` of pdm or a build script of poetry"
 LEAVES_OUT = re.compile("exclude|only-include")  # settings of hatchling, pdm, poetry and uv
 THREE = re.compile(r"\s*(\^|~=?|>=?|===?)?\s*[3-9]")  # a part of a specifier that excludes Python 2
@@ -86,8 +85,8 @@ def read(project: ProjectFile, env: Mapping[str, str], backend: str = "") -> Rea
     told = json.dumps(_keep_wheel_settings([project.table("tool", tool), own]))
     binaries = tuple(select_binaries(project.tree, project.request.subdirectory, told))
     if why and (native := _find_native(project, tool)):
-        warning = f"{why}, so what it compiles is not known"
-        return Read(Extensions.SOME, native.where, native, warnings=(warning,))
+        (api, tagged), warning = native, f"{why}, so what it compiles is not known"
+        return Read(Extensions.SOME, api.where, api, warnings=(warning,), tagged=tagged)
     if why:
         return Read(Extensions.UNKNOWN, why, full, pure_tag=tag, ships=binaries if why.endswith(OWN_TAG) else ())
     named = f"{project.backend} passes on {backend}, which" if backend else project.backend
@@ -157,22 +156,28 @@ def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML
     return said
 
 
-def _find_native(project: ProjectFile, tool: str) -> PythonApi | None:
-    """Return the Python API of a wheel for the machine that builds it, whatever is compiled; None if it is not known.
+def _find_native(project: ProjectFile, tool: str) -> tuple[PythonApi, tuple[str, ...]] | None:
+    """Return the Python API of a wheel that is not pure, whatever is compiled, and its platforms; None if not known.
 
-    A hook of hatchling's may say so; pdm-backend does where setuptools runs (its builders/wheel.py).
+    The platforms are empty if the machine that builds it decides. A hook of hatchling's may say so; pdm-backend does
+    where setuptools runs (its builders/wheel.py).
     """
     build = project.table("tool", tool, "build")
     if tool == "pdm" and build.get("is-purelib") is None and build.get("run-setuptools"):
         place = project.place("tool", "pdm", "build", "run-setuptools")
-        return PythonApi(Binding.FULL, f"{place}: setuptools compiles")
+        return PythonApi(Binding.FULL, f"{place}: setuptools compiles"), ()
     texts = {name: project.tree.text(name) for name in project.tree.files if tool == "hatch" and name.endswith(".py")}
     for name, text in texts.items():
         if all(one.search(text) for one in NATIVE_HOOK):
-            return PythonApi(Binding.FULL, f"{name}: its hook makes a wheel for the Python that builds")
-    tagged = {found["tag"]: name for name, text in texts.items() for found in HOOK_TAG.finditer(text)}
-    where = "".join(f"{name}: its hook tags the wheel {tag}" for tag, name in tagged.items())
-    return PythonApi(Binding.NONE, where) if len(tagged) == 1 else None
+            return PythonApi(Binding.FULL, f"{name}: its hook makes a wheel for the Python that builds"), ()
+    found = [(name, tag) for name, text in texts.items() for tag in HOOK_TAG.finditer(text)]
+    tags, platforms = {tag["tag"] for _, tag in found}, [tag["platform"] for _, tag in found]
+    if len(tags) != 1 or len(found) < sum(len(re.findall(SETS_TAG, text, re.MULTILINE)) for text in texts.values()):
+        return None
+    (name, tag), *_ = found
+    where, lowest = f"{name}: its hook tags the wheel {tag['tag']}", tag["lowest"]
+    api = PythonApi(Binding.STABLE, where, Minor(3, int(lowest))) if lowest else PythonApi(Binding.NONE, where)
+    return api, () if any("{" in one for one in platforms) else tuple(platforms)
 
 
 # ---------------------------------------------------------------- hatchling

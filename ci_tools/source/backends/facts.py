@@ -34,6 +34,9 @@ COMPILERS = re.compile(  # packages that compile, some of them Python itself
 FORCED = "whatever the request says"  # the end of a warning about architectures that files set
 
 
+TAGS = {"linux": ("linux", "manylinux", "musllinux"), "macos": ("macosx",), "windows": ("win",)}  # how theirs begin
+
+
 class CellFacts(NamedTuple):
     """The platform of a cell's wheel: its system (linux, macos, windows), its machine and its Python."""
 
@@ -62,6 +65,7 @@ class Read(NamedTuple):
     outside: tuple[str, ...] = ()  # folders whose sources no target of the build compiles
     pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that binds to no Python ABI
     ships: tuple[str, ...] = ()  # compiled files of the source that are in the wheel as they are
+    tagged: tuple[str, ...] = ()  # platforms that its build writes into the tag, on whatever machine it runs
 
 
 def oldest(project: ProjectFile, lowest: Minor, *, free_threaded: bool = False) -> Minor | None:
@@ -83,8 +87,16 @@ NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"
 MAY_SHIP = "a compiled file, which the wheel may contain"
 
 
+def fits_platform(tags: str, os: str, machine: str) -> bool:
+    """Whether a wheel with these platform tags, joined by dots, is for a system and a machine."""
+    ends = (f"_{machine}", "_universal2")
+    return any(tag.startswith(TAGS[os]) and tag.endswith(ends) for tag in tags.split(".")) or tags in {"any", ""}
+
+
 def explain_foreign(tree: Tree, found: Read, facts: PlatformFacts) -> str:
-    """Return why the compiled files that a wheel may ship are of no use to a platform; "" if one may be."""
+    """Return why a wheel is of no use to a platform, by its tag or the compiled files that it may ship; "" if it is."""
+    if found.tagged and not any(fits_platform(tags, facts.os, facts.machine) for tags in found.tagged):
+        return f"its wheel is tagged {found.tagged[0]} ({found.where.partition(':')[0]})"
     ships = found.ships or [found.where.partition(":")[0]] * found.where.endswith(MAY_SHIP)
     whose: dict[str, tuple[str, ...]] = {}
     for name in ships:

@@ -254,16 +254,39 @@ def test_a_wheel_that_is_tagged_for_its_machine_ships_what_is_for_that_machine(t
     [
         pytest.param("build_data['tag'] = f'py3-none-{platform}'", Binding.NONE, id="for-every-python"),
         pytest.param('    build_data["tag"] = "py2.py3-none-win_amd64"', Binding.NONE, id="for-python-2-too"),
+        pytest.param("build_data['tag'] = f'cp39-abi3-{platform}'", Binding.STABLE, id="for-the-limited-api"),
+        pytest.param("build_data['tag'] = 'py3-none-any'\nbuild_data['tag'] = tag", Binding.FULL, id="or-another"),
         pytest.param("build_data['tag'] = f'cp{major}{minor}-{abi}-{platform}'", Binding.FULL, id="computed"),
         pytest.param("# build_data['tag'] = 'py3-none-any'", Binding.FULL, id="in-a-comment"),
     ],
 )
 def test_the_tag_that_a_hook_writes_is_foretold(tmp_path: Path, line: str, kind: Binding) -> None:
     content = pyproject("hatchling.build", "[tool.hatch.build.hooks.custom]\n")
-    hook = f"import hatchling\nif platform:\n    pass\nif pure:\n    {line.strip()}\n    tag = 1\n"
+    own = line.strip().replace("\n", "\n    ")
+    hook = f"import hatchling\nif platform:\n    pass\nif pure:\n    {own}\n    tag = 1\n"
     found = backends.read(opened(tmp_path, {"pyproject.toml": content, "hatch_build.py": hook}), {}, CELL)
     assert found
-    assert (found.python_api.kind, found.extensions is SOME) == (kind, kind is Binding.NONE)
+    assert (found.python_api.kind, found.extensions is SOME) == (kind, kind is not Binding.FULL)
+
+
+@pytest.mark.parametrize(
+    ("lines", "served"),
+    [
+        pytest.param("'cp39-abi3-manylinux_2_28_x86_64'", "linux-cpu", id="one"),
+        pytest.param("'py3-none-macosx_11_0_universal2'", "macos-arm64", id="both-machines-of-macos"),
+        pytest.param("'py3-none-linux_aarch64' 'py3-none-win_amd64'", "linux-aarch64 windows", id="two"),
+        pytest.param("'py3-none-win_amd64' f'py3-none-{machine}'", "", id="and-one-that-is-computed"),
+    ],
+)
+def test_a_platform_that_a_hook_writes_is_the_only_one_served(tmp_path: Path, lines: str, served: str) -> None:
+    content = pyproject("hatchling.build", "[tool.hatch.build.hooks.custom]\n")
+    hook = "".join(f"if x:\n    build_data['tag'] = {line}\n" for line in lines.split())
+    own = opened(tmp_path, {"pyproject.toml": content, "hatch_build.py": f"import hatchling\n{hook}"})
+    found = backends.read(own, {}, CELL)
+    assert found
+    every = [Platform(name) for name in ("linux-cpu", "linux-aarch64", "macos-arm64", "windows")]
+    foreign = {one: explain_foreign(own.tree, found, catalog.load().platforms[one]) for one in every}
+    assert [one for one in every if not foreign[one]] == (served.split() or every)
 
 
 @pytest.mark.parametrize(
