@@ -83,6 +83,26 @@ def _list_unset_switches(observed: Observed, view: View) -> Iterator[str]:
     return (name for name in _list_unset(observed, view) if SWITCH.search(name) and not NO_SWITCH.search(name))
 
 
+def list_choices(observed: Observed, view: View, tree: Tree) -> Iterator[tuple[str, str]]:
+    """Yield the unset variables that the build compares with a word for the platform's hardware, each with that word.
+
+    `backend = os.environ.get("BACKEND", "cpu")` is compared by == or in, itself or by the name that it is given.
+    """
+    for name in sorted(_list_unset(observed, view)):
+        text = tree.text(observed.asked[f"env:{name}"].rpartition(":")[0])
+        asks = ASKS.format(re.escape(name))
+        names = (found[1] for found in re.finditer(rf"(?m)^\s*(\w+)\s*=[^=\n]*{asks}", text))
+        either = "|".join((asks, *map(r"\b{}\b".format, names)))
+        compared = rf"(?:{either})[.\w()]*\s+(?:==|in)\s[^\n:]*"
+        words = (word for found in re.finditer(compared, text) for word in re.findall(r"""["'](\w+)["']""", found[0]))
+        known = view.kind and re.compile(view.kind.switches)
+        own = (word for word in words if known and known.search(word.upper()) and word != name)
+        fits = sorted(
+            dict.fromkeys(own), key=lambda word: (view.kind == ROCM) is not bool(OF_ROCM.search(word.upper()))
+        )
+        yield from ((name, word) for word in fits)
+
+
 def list_arch_variables(observed: Observed, view: View) -> Iterator[str]:
     """Yield the project's own variables for architectures that the build reads and that are not set."""
     return filter(OWN_ARCHS.search, _list_unset(observed, view))

@@ -18,6 +18,7 @@ from ci_tools.observe.switches import (
     find_turned_on,
     is_opt_in,
     list_arch_variables,
+    list_choices,
     list_named,
     list_switches,
 )
@@ -165,6 +166,7 @@ class BuildTrials:
         names = names[:MAX_TRIED]
         archs = ";".join(arch.removesuffix("+PTX") for arch in list_request_archs(view))
         sets = [[(name, value) for name in names] for value in VALUES if names]
+        sets += [[choice] for choice in list_choices(observed, view, self.tree)]
         sets += [[(name, archs)] for name in list_arch_variables(observed, view) if archs]
         for switches in sets:
             together = self.observer.observe(view._replace(env=(*view.env, *switches)))

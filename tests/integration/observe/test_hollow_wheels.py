@@ -129,6 +129,26 @@ HOLLOW = setup(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("asks", "value"),
+    [
+        pytest.param("os.environ.get('DEMO_BACKEND', 'cpu') in ('gpu', 'cpu+gpu')", "gpu", id="in-a-tuple"),
+        pytest.param("backend.lower() in ['rocm', 'cuda']", "cuda", id="by-a-name-in-a-list"),
+        pytest.param("backend == 'nvidia'", "nvidia", id="by-a-name"),
+    ],
+)
+def test_a_variable_gets_the_word_for_the_hardware_that_it_is_compared_with(
+    asks: str, value: str, tmp_path: Path
+) -> None:
+    extension = f"[CUDAExtension('demo.a', ['a.cu'])] if {asks} else []"
+    script = setup(
+        f"ext_modules={extension}, cmdclass={{'build_ext': BuildExtension}}",
+        f"{TORCH}backend = os.getenv('DEMO_BACKEND', 'cpu')\n",
+    )
+    plan = planned(tmp_path, {"setup.py": script, "a.cu": ""}, only("linux-cuda"))
+    assert {dict(job.env).get("DEMO_BACKEND", "") for job in plan.jobs if job.platform == "linux-cuda"} == {value}
+
+
 def test_the_switch_that_kernels_need_is_set_for_their_cells_alone(tmp_path: Path) -> None:
     plan = planned(tmp_path, {"setup.py": HOLLOW, "a.cu": "", "a.cpp": ""})
     by_platform = {job.platform: dict(job.env).get("FORCE_CUDA") for job in plan.jobs}
