@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.sdk.lending import LENT
@@ -23,7 +24,6 @@ from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from ci_tools.catalog import Catalog
     from ci_tools.machine.python import Environment
@@ -58,23 +58,7 @@ RUST = frozenset({"maturin", "setuptools-rust"})
 TAKES = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # a compiler for another machine, from here or by a variable
 # If a build requires one of these, a backend in its source, or a hook of another, compiles with it.
 COMPILES = frozenset({"scikit-build", "scikit-build-core", "setuptools"})
-CROSS_FILE = f"""\
-[binaries]
-c = '{TRIPLE}-gcc'
-cpp = '{TRIPLE}-g++'
-ar = '{TRIPLE}-ar'
-strip = '{TRIPLE}-strip'
-python = '{{python}}'
-
-[properties]
-needs_exe_wrapper = true
-
-[host_machine]
-system = 'linux'
-cpu_family = 'aarch64'
-cpu = 'aarch64'
-endian = 'little'
-"""
+CROSS_FILE = Path(__file__).with_name("cross-file.ini").read_text(encoding="utf-8")
 
 
 class Backend(NamedTuple):
@@ -127,7 +111,7 @@ def write_settings(
     if not is_cross or backend != MESON:
         return settings
     file = scratch / "cross.ini"
-    file.write_text(CROSS_FILE.format(python=isolated.python), encoding="utf-8")
+    file.write_text(CROSS_FILE.format(triple=TRIPLE, python=isolated.python), encoding="utf-8")
     return {**settings, "setup-args": [f"--cross-file={file}"]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
@@ -35,7 +36,6 @@ from ci_tools.source.files import Tree, matching, tree_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from ci_tools.catalog import Catalog, PlatformFacts
 
@@ -263,23 +263,7 @@ def _move_publish(moved: Move) -> Iterator[str]:
 
 
 PLACE = ".github/workflows/wheels.yml"
-TEMPLATE = """\
-name: Wheels
-
-on:
-{triggers}
-permissions: {{}}
-
-jobs:
-  wheels:
-    permissions:
-      contents: read # to check out the source
-      id-token: write # to sign where each wheel comes from
-      attestations: write # to keep that signature
-    # Put the newest release here: its commit, and its version behind it.
-    uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z
-    with:
-{inputs}"""
+TEMPLATE = Path(__file__).with_name("wheels.yml.in").read_text(encoding="utf-8")
 REFS = frozenset({"branches", "tags"})  # if only one is named, pushes of the other are filtered out
 
 
