@@ -38,7 +38,7 @@ class Cause(NamedTuple):
     hint: str
     tool: str
     example: str
-    is_late: bool  # whether it counts only if no other cause is found
+    late: int  # it counts only if no cause with a lower number is found
 
 
 class Explained(NamedTuple):
@@ -58,7 +58,7 @@ def explain(output: str, table: str = BUILD) -> Explained | None:
     shown = whole[-MAX_READ:]
     text = shown.translate(PLAIN_QUOTES)
     causes = read_causes(table)
-    found = [(cause.is_late, match.start(), cause, match) for cause in causes for match in _find(cause, text)]
+    found = [(cause.late, match.start(), cause, match) for cause in causes for match in _find(cause, text)]
     if not found:
         return None
     _, start, cause, match = min(found, key=lambda one: one[:2])  # at the same place: the first of the table
@@ -99,5 +99,4 @@ def _quote(text: str, start: int, end: int) -> str:
 
 def _read(name: str, row: Mapping[str, Any]) -> Cause:
     signs = tuple(re.compile(sign.replace(" ", r"\s+"), re.MULTILINE) for sign in row["signs"])
-    late = row.get("late", False)
-    return Cause(name, signs, row["says"], row["hint"], row["tool"], row["example"].strip("\n"), late)
+    return Cause(name, signs, row["says"], row["hint"], row["tool"], row["example"].strip("\n"), row.get("late", 0))

@@ -23,7 +23,7 @@ def test_an_example_is_explained_by_its_own_cause_and_by_no_other(table: str, ca
 
 @pytest.mark.parametrize(
     ("table", "cause"),
-    [pytest.param(*one, id="-".join(one[:1]) + one[1].name) for one in ALL if one[0] == BUILD and not one[1].is_late],
+    [pytest.param(*one, id="-".join(one[:1]) + one[1].name) for one in ALL if one[0] == BUILD and not one[1].late],
 )
 def test_what_comes_after_a_cause_does_not_hide_it(table: str, cause: Cause) -> None:
     found = explain(f"running build_ext\n{cause.example}\n{NINJA}{CASCADE}\n", table)
@@ -41,6 +41,24 @@ def test_what_is_often_harmless_counts_only_on_its_own() -> None:
     git, header = "fatal: not a git repository", "a.c:1:10: fatal error: x.h: No such file or directory"
     names = [found.name for text in (git, f"{git}\n{header}") if (found := explain(text))]
     assert names == ["no-git", "missing-header"]
+
+
+REFUSED = [
+    "csrc/a.cpp:7:3: error: 'struct A' has no member named 'type'",
+    'csrc/a.cu(436): error: namespace "torch" has no member "Tensor"',
+    'csrc/a.cu(4): error #20013-D: calling a constexpr __host__ function("f") from a __device__ function',
+    "csrc\\a.cpp(12): error C3861: 'f': identifier not found",
+]
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_the_first_error_of_no_known_kind_is_quoted_unless_another_cause_is_known(line: str) -> None:
+    found = explain(f"compiling\n{line}\nb.cpp:1:1: error: expected ';'\n{CASCADE}\n")
+    assert found is not None
+    assert (found.name, found.quote, found.line) == ("refused-source", line, 2)
+    known = explain(f"{line}\nfatal: not a git repository\n")
+    assert known is not None
+    assert known.name == "no-git"
 
 
 @pytest.mark.parametrize(
