@@ -67,7 +67,7 @@ class CudaToolkits:
             return installed
         if installed:
             why = f"{installed} has no headers of {', '.join(lacks)}"
-            self.outside.reporter.say(f"{job.name}: {why}, so its CUDA is fetched (`toolchain: system` takes that one)")
+            self.outside.reporter.say(f"{why}, so another is fetched (`toolchain: system` takes this one)")
         if redist := self._redist(job):
             home = fetch_compiler(read_release(redist, self.outside), self.outside)
             asked, found = job.accelerator and job.accelerator.version, _nvcc_version(home)

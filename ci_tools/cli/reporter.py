@@ -50,12 +50,15 @@ class TerminalReporter:
 
     def __init__(self, console: Callable[[], Console]) -> None:
         self.console = console  # rich is imported when there is something to say
+        self.said: set[str] = set()
 
     def say(self, line: str) -> None:
-        """Show one line."""
+        """Show one line, unless this run has shown it before: what holds for one job holds for many."""
         from rich.text import Text
 
-        self.console().print(Text(plain(line)), soft_wrap=True)
+        if line not in self.said:
+            self.said.add(line)
+            self.console().print(Text(plain(line)), soft_wrap=True)
 
     @contextmanager
     def step(self, title: str) -> Iterator[_Step]:

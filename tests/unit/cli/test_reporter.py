@@ -62,6 +62,14 @@ def observation(*, is_terminal: bool) -> str:
     return heard.getvalue()
 
 
+def test_what_holds_for_several_jobs_is_said_once() -> None:
+    heard = io.StringIO()
+    told = TerminalReporter(lambda: Console(file=heard, width=120))
+    for line in ("torch is fetched", "job a", "torch is fetched"):
+        told.say(line)
+    assert heard.getvalue() == "torch is fetched\njob a\n"
+
+
 def test_a_terminal_shows_how_many_cells_are_known() -> None:
     assert re.search(r"9/10 cells +\d:\d\d:\d\d", observation(is_terminal=True))
 
