@@ -49,6 +49,7 @@ HARMLESS_KEYWORDS = frozenset(
 VARIABLES = ("CPPFLAGS", "CFLAGS", "CXXFLAGS", "CPLUS_INCLUDE_PATH", "CPATH")
 DEVICE_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)", re.MULTILINE)
+OF_FAKES = re.compile("/fakes/(numpy|pybind11)/")  # all their headers are in a folder of the same name
 # Headers of C, C++, POSIX and Linux, and of Python, which every builder has.
 USUAL_HEADER = re.compile(
     r"(linux|sys|asm|arpa|net|netinet)/[\w./]+|c?(assert|ctype|errno|float|inttypes|iso646|limits|locale|math|setjmp|"
@@ -225,10 +226,13 @@ def _compile_includes(source: str, flags: list[str]) -> None:
     """
     if not os.path.isfile(source):
         return
-    text = Path(source).read_text(encoding="utf-8", errors="replace")
+    text = re.sub(r"/\*.*?\*/", "", Path(source).read_text(encoding="utf-8", errors="replace"), flags=re.DOTALL)
     folders = [os.path.dirname(source), *(flag[2:] for flag in flags if flag.startswith("-I"))]
+    packages = {folder: found[1] for folder in folders if (found := OF_FAKES.search(folder))}
     named = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
-    unusual = [name for name in named if not any(os.path.isfile(os.path.join(folder, name)) for folder in folders)]
+    named = [name for name in named if name.partition("/")[0] not in packages.values()]
+    own = [folder for folder in folders if folder not in packages]
+    unusual = [name for name in named if not any(os.path.isfile(os.path.join(folder, name)) for folder in own)]
     for name in unusual:
         if name in SYSTEMS_WITH and FACTS.ask("os") not in SYSTEMS_WITH[name]:
             raise CompileError(f"fatal error: {name}: No such file or directory")

@@ -190,3 +190,29 @@ def test_a_build_that_calls_cl_itself_compiles_for_windows(tmp_path: Path) -> No
     assert {one.shown.extensions_where for one in found} == {
         "observed by running setup.py: compiles 1 file into demo/a"
     }
+
+
+OWN_COMPILE = """
+import numpy
+from setuptools.command.build_ext import build_ext
+plain = build_ext.build_extensions
+def build(self):
+    compile = self.compiler._compile
+    self.compiler._compile = lambda *given: compile(*given)  # as for nvcc
+    plain(self)
+build_ext.build_extensions = build
+module.include_dirs.append(numpy.get_include())
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("#include <numpy/arrayobject.h>\n", id="of-numpy"),
+        pytest.param("/*\n#include <cuda_runtime.h>\n*/\n", id="in-a-comment"),
+        pytest.param('#include "cuda_runtime.h"\n', id="of-the-builder"),
+    ],
+)
+def test_a_header_is_looked_for_beside_those_of_numpy_and_not_among_them(code: str, tmp_path: Path) -> None:
+    found = shown(tmp_path, OWN_COMPILE, ', "numpy"', **{"a.c": code})
+    assert {one.extensions_where.partition(":")[0] for one in found.values()} == {"observed by running setup.py"}
