@@ -133,7 +133,7 @@ def describe_starter(written: WrittenConfig) -> Iterator[str]:
         what = "only the trials install it" if one.extra else "users lack it, unless the project requires it"
         yield plain(f"  {one}: {what}")
     if found.manifest:
-        yield plain(f"  an sdist of setuptools would lack headers; in MANIFEST.in: {found.manifest}")
+        yield plain(f"  an sdist of setuptools would lack files that its build reads; in MANIFEST.in: {found.manifest}")
     for note in found.told.notes:
         yield plain(f"  {note.place}: cibuildwheel's {note.option}: {note.what}")
     if written.callers:

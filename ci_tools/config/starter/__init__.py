@@ -200,7 +200,7 @@ def _build(starter: Starter, *, has_sdist: bool, smart: bool) -> Iterator[str]:
     if not has_sdist:
         yield "  sdist: false # the package index has it"
     elif not is_packed:
-        yield f"  sdist: false {to_comment(f'it would lack headers, without this in MANIFEST.in: {starter.manifest}')}"
+        yield f"  sdist: false {to_comment(f'it would lack files, without this in MANIFEST.in: {starter.manifest}')}"
     if starter.told.requires:
         yield "  requires:"
         for one in starter.told.requires:

@@ -14,12 +14,13 @@ from ci_tools.config.starter.survey import HOST, Survey, Switch, admitted, choos
 from ci_tools.errors import InputError, close_names
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extensions, PlatformEvidence, explain_false_tag
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
-from ci_tools.model.request import PathSource, ToolchainKind
+from ci_tools.model.request import Globs, PathSource, ToolchainKind
 from ci_tools.model.versions import CudaArch, Minor, Python, name_of_required
 from ci_tools.observe.collector import read_metadata
 from ci_tools.observe.device_code import SETTING
 from ci_tools.observe.images import list_images
 from ci_tools.observe.versions.ask import is_setuptools
+from ci_tools.source.files import matching
 from ci_tools.source.includes import Includes, SourceLine, uncommented
 from ci_tools.source.python_api import closure
 from ci_tools.source.requirements import Lacking, find_lacking
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.catalog import Catalog, Cuda
+    from ci_tools.source.files import Tree
     from ci_tools.source.project_file import ProjectFile
 
 
 PACK_ALL = frozenset({"pbr", "setuptools-git", "setuptools-scm"})  # with them, setuptools packs what git tracks
 DEPENDS = re.compile(r"\b(depends|headers|setup_requires)\s*=")  # these may have more packed
+OPENED = re.compile(r"""\bopen\(\s*["']([\w./-]+)["']""")  # by setup.py
+# What setuptools packs by itself (`sdist.add_defaults`, and the licences of `license_files`).
+PACKED = re.compile(r"README(\.(rst|txt|md))?|setup\.(py|cfg)|pyproject\.toml|(LICEN[CS]E|COPYING|NOTICE|AUTHORS).*")
 # A project() of CMake that finds no CUDA compiler fails.
 NEEDS_CUDA = re.compile(r"^[ \t]*(project|enable_language)\s*\([^)]*\bCUDA\b", re.MULTILINE | re.IGNORECASE)
 NO_NVCC = re.compile(".*(Failed to find nvcc|No CMAKE_CUDA_COMPILER could be found)")  # CMake's own words
@@ -90,7 +95,7 @@ class Starter(NamedTuple):
     path: str = "."  # of the source, from the config's folder
     untold: str = ""  # why its tool tells no version
     says_version: bool = False  # whether the config states the version, as nothing else does
-    manifest: str = ""  # the lines of a MANIFEST.in without which its sdist would lack headers
+    manifest: str = ""  # the lines of a MANIFEST.in without which its sdist would lack what builds read
     is_per_python: bool = False  # whether a wheel with native code serves one Python only, or may do so
 
     @property
@@ -197,22 +202,39 @@ def _needs_cuda(project: ProjectFile) -> str:
 
 
 def _write_manifest(project: ProjectFile, native: Iterable[PlatformEvidence]) -> Iterator[str]:
-    """Yield the lines of a MANIFEST.in by which setuptools packs the headers that builds read; none if there is one.
+    """Yield the lines that a MANIFEST.in lacks by which setuptools packs what builds read: headers, and files by name.
 
     It packs what a plugin or package data names as well (its guide: "Controlling files in the distribution").
     """
     tree, start = project.tree, project.path(".").removesuffix(".")
-    has_own = f"{start}MANIFEST.in" in tree.names or DEPENDS.search(tree.text(project.path("setup.py")))
-    if has_own or not is_setuptools(project) or PACK_ALL & {*map(name_of_required, project.build_requires())}:
+    setup = tree.text(project.path("setup.py"))
+    packs_more = DEPENDS.search(setup) or PACK_ALL & {*map(name_of_required, project.build_requires())}
+    if packs_more or not is_setuptools(project):
         return
     shown, includes = [one.shown for one in native], Includes(tree)
     sources = {call.source for one in shown for library in one.built for call in library.compiles}
-    packed = {*sources, *(name for one in shown for name in one.members or ())}
-    read = [name for name in closure(includes, filter(includes.has, sources)) if name.startswith(start)]
-    lacking = [name.removeprefix(start) for name in read if not f"/{name}".endswith(tuple(f"/{one}" for one in packed))]
+    packed = tuple(f"/{name}" for name in (*sources, *(name for one in shown for name in one.members or ())))
+    opened = {f"{start}{name}" for name in OPENED.findall(setup) if not PACKED.fullmatch(name)} & {*tree.files}
+    read = {*closure(includes, filter(includes.has, sources)), *opened} - _list_told(tree, start)
+    found = sorted(name for name in read if name.startswith(start) and not f"/{name}".endswith(packed))
+    lacking = [name.removeprefix(start) for name in found]
     for folder in sorted({name.partition("/")[0] for name in lacking}):
         names = {f"*{posixpath.splitext(name)[1]}" for name in lacking if name.startswith(f"{folder}/")}
         yield " ".join(["recursive-include", folder, *sorted(names)] if names else ["include", folder])
+
+
+def _list_told(tree: Tree, start: str) -> set[str]:
+    """Return the files that the lines of a MANIFEST.in have packed, each in turn."""
+    told: set[str] = set()
+    for line in tree.text(f"{start}MANIFEST.in").replace("\\\n", " ").splitlines():
+        action, *words = line.partition("#")[0].split() or [""]
+        below = f"{words.pop(0).strip('/')}/**/" if action.startswith("recursive-") and words else ""
+        ends = "/**" if action in {"graft", "prune"} else ""
+        anywhere = "**/" if action.startswith("global-") else below
+        patterns = tuple(f"/{start}{anywhere}{word.strip('/')}{ends}" for word in words)
+        found = {*matching(tree.files, Globs(patterns))} if patterns else set()
+        told = told - found if action == "prune" or action.endswith("exclude") else told | found
+    return told
 
 
 def explain(shown: CellEvidence) -> str:

@@ -286,11 +286,18 @@ setup(packages=["demo"], ext_modules=[Extension("demo.a", ["csrc/a.c"])])
     ("requires", "more", "lines"),
     [
         pytest.param('"setuptools"', {}, "include b.h; recursive-include csrc *.h", id="nothing-packs-them"),
-        pytest.param('"setuptools"', {"MANIFEST.in": "graft csrc\n"}, "", id="a-manifest"),
+        pytest.param('"setuptools"', {"MANIFEST.in": "graft csrc\ninclude *.h\n"}, "", id="a-manifest"),
+        pytest.param('"setuptools"', {"MANIFEST.in": "graft csrc\ninclude *.md # not b.h\n"}, "include b.h",
+                     id="a-manifest-that-lacks-one"),
+        pytest.param('"setuptools"', {"MANIFEST.in": "global-include *.h\nrecursive-exclude csrc *\n"},
+                     "recursive-include csrc *.h", id="a-manifest-that-takes-some-back"),
+        pytest.param('"setuptools"', {"MANIFEST.in": "global-include *.h\n", "flags.txt": "-O2", "README.md": "",
+                     "setup.py": f"{HEADERS['setup.py']}open('flags.txt'), open('README.md')\n"},
+                     "include flags.txt", id="a-file-that-setup-opens"),
         pytest.param('"setuptools", "setuptools-scm"', {}, "", id="a-plugin", marks=pytest.mark.long),
     ],
-)
-def test_headers_that_an_sdist_would_lack_are_named(
+)  # fmt: skip
+def test_files_that_an_sdist_would_lack_are_named(
     requires: str, more: dict[str, str], lines: str, tmp_path: Path
 ) -> None:
     written, request = start(
