@@ -25,9 +25,10 @@ people's, through their own setup.py, with the edits that
 *Another commit* has a comment at the end of each `.cu`, and *a line before each kernel* moves all others, which counts
 where the text has its line in it. *Keys* and *compilers* are seconds of processor time: what it took to know whether
 the store has a unit, and what was compiled. *Others* is the time of the units that read none of Python's headers, as a
-share of their time in the first build. *Command* is the whole command's processor time, with the environment, the plan
-and the link. Builds of equal text, Python and torch gave one wheel, byte for byte. The machine had other work, so the
-seconds are more than an idle one takes."""
+share of their time in the first build; *for options* counts what was compiled because
+[Python's own options](../explanation/same-bytes.md#compile-units) differ. *Command* is the whole command's processor
+time, with the environment, the plan and the link. Builds of equal text, Python and torch gave one wheel, byte for byte.
+The machine had other work, so the seconds are more than an idle one takes."""
 WAYS = ("alone", "launched")
 ALONE = """\
 Without a store, a launcher adds to a compiler what it takes itself. One unit that sorts by CUB took nvcc
@@ -50,7 +51,7 @@ def describe() -> Iterator[str]:
         first = found["builds"]["first"]
         units = f"{first['compiled'] + first['plain']} units, {first['of Python']} of them with Python's headers"
         yield from ("", f"## {name}", "", f"{units}; measured on {found['date']}.")
-        heads = ("build", "taken", "compiled", "keys", "compilers", "share", "others", "command")
+        heads = ("build", "taken", "compiled", "for options", "keys", "compilers", "share", "others", "command")
         yield from table(heads, (_row(step, row) for step, row in found["builds"].items()))
     yield from ("", RELEASE)
     heads = ("project", *(f"{what} shared" for what in next(iter(record.values()))["release"]))
@@ -61,7 +62,8 @@ def _row(step: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     taken, share = row["unchanged"] + row["same text"], row["share of others"]
     seconds = (f"{row['asking']:.1f} s", f"{row['compiling']:.1f} s")
     shares = (f"{row['share']:.1%}", "" if share is None else f"{share:.1%}", f"{row['command']:.0f} s")
-    return (step, str(taken), str(row["compiled"] + row["plain"]), *seconds, *shares)
+    counts = (taken, row["compiled"] + row["plain"], row.get("options", 0))
+    return (step, *map(str, counts), *seconds, *shares)
 
 
 def _sets(found: Mapping[str, float]) -> str:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 RECORD = Path(__file__).with_name("compile_once.json")
 PROJECTS = RECORD.with_suffix(".toml")
-PYTHONS, TORCHES = ("3.11", "3.12"), ("2.13", "2.14")
+PYTHONS, TORCHES = ("3.11", "3.12", "3.13"), ("2.13", "2.14")
 PLATFORM = {"owner": "us", "cuda": ["13.0"], "archs": ["8.0"], "wheel-platform": "linux"}
 BUILD = {"torch": "parts", "sdist": False}
 CONFIG: dict[str, Any] = {
@@ -151,7 +151,8 @@ def check_out(project: dict[str, Any], folder: Path) -> Path:
 def build(folder: Path, job: str, cache: Path, out: Path, **environ: str) -> dict[str, Any]:
     """Build a job; return its units by how they were had, the CPU seconds for keys and compilers, and the wheel.
 
-    What counts apart is what reads no header of Python, as far as the store knows what a unit read.
+    What counts apart is what reads no header of Python, as far as the store knows what a unit read. `options` are those
+    of them that were compiled because Python's own options differ: 3.12 has -fno-strict-overflow in place of -fwrapv.
     """
     shutil.rmtree(out, ignore_errors=True)
     command = [str(Path(sys.executable).with_name("fatwheel")), "build", "--job", job, "--out", str(out)]
@@ -163,7 +164,9 @@ def build(folder: Path, job: str, cache: Path, out: Path, **environ: str) -> dic
     seconds = {name: round(sum(unit[name] for unit in units), 2) for name in ("asking", "compiling")}
     of_python = [unit for unit in units if _reads_python(unit["unit"], UnitStore(folder=cache / "units"))]
     others = round(_add_up(units) - _add_up(of_python), 2)
-    said = {**count, **seconds, "of Python": len(of_python), "others": others, "command": round(took, 1)}
+    options = sum(unit["why"].startswith("options: ") for unit in units if unit not in of_python)
+    about_python = {"of Python": len(of_python), "options": options}
+    said = {**count, **seconds, **about_python, "others": others, "command": round(took, 1)}
     return {**said, "wheel": sha256_of(next(out.glob("*.whl")))}
 
 
@@ -208,11 +211,12 @@ def measure(folder: Path, scratch: Path, steps: list[str]) -> Iterator[dict[str,
 
 def _list_steps(folder: Path, scratch: Path, jobs: list[str]) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     of_first = [job for job in jobs if TORCHES[0] in job]
-    first, python, torch = *of_first[:2], next(job for job in jobs if TORCHES[1] in job)
+    (first, second, third), torch = of_first, next(job for job in jobs if TORCHES[1] in job)
     cache, out = scratch / "cache", scratch / "out"
     yield "first", lambda: build(folder, first, cache, out)
     yield "nothing changed", lambda: build(folder, first, cache, out)
-    yield "second Python", lambda: build(folder, python, cache, out)
+    yield "second Python", lambda: build(folder, second, cache, out)
+    yield "third Python", lambda: build(folder, third, cache, out)
     shutil.copytree(folder, scratch / "elsewhere" / folder.name)
     yield "another checkout", lambda: build(scratch / "elsewhere" / folder.name, first, cache, out)
     for path in folder.rglob("*.cu"):

@@ -12,13 +12,15 @@ FOUND = json.loads(RECORD.read_text(encoding="utf-8"))
 NAMES = [name for name in FOUND if name != ALONE]
 LONG = [name for name in NAMES if FOUND[name]["builds"]["first"]["others"] > 5]  # seconds: what is fixed counts little
 # Of the units that read no header of Python: what a build takes at most of the first, for one architecture.
-BARS = {"nothing changed": 0.03, "another checkout": 0.03, "second Python": 0.08}
+BARS = {"nothing changed": 0.03, "another checkout": 0.03, "second Python": 0.08, "third Python": 0.08}
 
 
 @pytest.mark.parametrize("name", LONG)
 def test_what_is_compiled_once_costs_next_to_nothing_again(name: str) -> None:
     builds = FOUND[name]["builds"]
-    assert {step: row for step in BARS if (row := builds[step]["share of others"]) > BARS[step]} == {}
+    rows = {step: builds[step] for step in BARS if step in builds and not builds[step].get("options")}
+    assert {step: row for step, row in rows.items() if row["share of others"] > BARS[step]} == {}
+    assert "second Python" in rows or "third Python" in rows
 
 
 @pytest.mark.parametrize("name", NAMES)
