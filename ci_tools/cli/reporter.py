@@ -26,20 +26,15 @@ if TYPE_CHECKING:
 EVERY = 30.0  # seconds between two lines about a long step in a log
 BUILD = "build"  # the first word of a step that has the project's own build in it
 # Purposes of a step's time, by the first word of its title; the time of any other is in the rest.
-PURPOSES = {
-    "fetch": "fetching",
-    BUILD: "environments and repair",
-    "prepare": "environments and repair",
+TITLES = {
+    "fetching": "fetch",
+    "environments and repair": f"{BUILD} prepare",
     "audit": "audit",
-    "validate": "trials",
-    "install": "trials",
-    "ask": "observing the build",
-    "observe": "observing the build",
-    "stage": "publishing",
-    "publish": "publishing",
-    "upload": "publishing",
-    "uploading": "publishing",
+    "trials": "validate install",
+    "observing the build": "ask observe",
+    "publishing": "stage publish upload uploading",
 }
+PURPOSES = {title: purpose for purpose, titles in TITLES.items() for title in titles.split()}
 WAITING = ", waiting "  # in the title of a step that only waits
 REST = "the rest"
 LEAST = 0.05  # seconds: less is shown as 0.0

@@ -30,7 +30,8 @@ from ci_tools.index.arrivals import (
     place_apart,
     public_version,
 )
-from ci_tools.index.foreign.files import METADATA_SUFFIX
+from ci_tools.index.file_names import project_and_version
+from ci_tools.index.foreign.files import METADATA_SUFFIX, list_members
 from ci_tools.index.foreign.guests import foresee_others, page_changes, refuse_others
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import Manifest
@@ -214,6 +215,17 @@ class WheelIndex:
     def known(self, unit: Unit) -> Manifest:
         """Return the manifest of a unit's project."""
         return self._ledger(unit).manifest(canonicalize_name(unit.project))
+
+    def read_owners(self, unit: Unit, most: int) -> Iterator[tuple[str, str, dict[str, tuple[int, int]]]]:
+        """Yield each other project with its newest wheel and that one's members; none if there are over `most`."""
+        ledger = self._ledger(unit)
+        others = sorted(ledger.projects() - {canonicalize_name(unit.project)})
+        for project in others if len(others) <= most else ():
+            wheels = [
+                one for one in ledger.manifest(project).files.values() if one.name.endswith(".whl") and not one.at
+            ]
+            if newest := max(wheels, key=lambda one: project_and_version(one.name)[1], default=None):
+                yield project, newest.name, list_members(self.store, f"{ledger.root}{newest.key}", newest.size)
 
     def _find_conflicts(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
         """Yield the files that would overwrite others and may not."""

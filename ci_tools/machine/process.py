@@ -40,28 +40,13 @@ INHERITED = (
     *("ALLUSERSPROFILE", "APPDATA", "COMSPEC", "LOCALAPPDATA", "NUMBER_OF_PROCESSORS", "PATHEXT"),  # of Windows, which
     *("PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432"),  # other systems do
     *("SYSTEMDRIVE", "WINDIR"),  # not set; without PROCESSOR_ARCHITECTURE, Python before 3.12 does not know its machine
-    "CARGO_HOME",  # where Rust's tools are, if not below HOME: rustup's `cargo` finds no compiler without them
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LOGNAME",
-    "PATH",
-    "RUSTUP_HOME",
-    "SYSTEMROOT",
-    "TEMP",
-    "TMP",
-    "TMPDIR",
-    "USER",
-    "USERPROFILE",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "REQUESTS_CA_BUNDLE",
+    *(
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+    ),  # of Rust's tools, if not below HOME: rustup's `cargo` finds no compiler then
+    *("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "USER", "USERPROFILE"),
+    *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("SSL_CERT_DIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
 )
 # The options of where pip looks and how it connects. All others change what it installs, so they are dropped.
 OF_PIP = (

@@ -58,7 +58,10 @@ def _parts(data: Json, where: str) -> Json:
     """Return the JSON of a plan by the fields of a Plan; its request and cells are frozen already."""
     request = json_file.structure(data["request"], Request, f"{where}: plan.request", hint=HINT)
     labels = {one.label: one for platform in request.platforms for one in platform.accelerators}
-    covered, skipped = (_each(data, key, lambda item: _with_cell(item, labels)) for key in ("covered", "skipped"))
+    covered, skipped = (
+        _each(data, key, lambda item: {**item, "name": str(item["cell"]), "cell": _cell(item, labels)})
+        for key in ("covered", "skipped")  # jobs name a cell by its `name`
+    )
     cells = {item["name"]: item["cell"] for item in (*covered, *skipped)}
     return {
         "project": data["project"],
@@ -152,11 +155,6 @@ def _job(job: Json, cells: Mapping[str, Cell]) -> dict[str, Any]:
         "env": [list(variable) for variable in json_file.require_type(job["env"], dict).items()],
         "covers": [_find(str(name), cells, "cell") for name in json_file.require_type(job["covers"], list)],
     }
-
-
-def _with_cell(item: Json, labels: Mapping[str, Accelerator]) -> dict[str, Any]:
-    """Return a covered or skipped cell by its fields; `name` is how jobs name the cell."""
-    return {**item, "name": str(item["cell"]), "cell": _cell(item, labels)}
 
 
 def _cell(cell: Json, labels: Mapping[str, Accelerator]) -> Cell:

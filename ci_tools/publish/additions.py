@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zipfile
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
@@ -19,6 +21,7 @@ from ci_tools.model.files import Finding, Level
 from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.publish import transaction
 from ci_tools.verify.audit import RULES, audit
+from ci_tools.verify.together import find_disagreements, find_shared_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from ci_tools.publish.transaction import Shown
 
 ADDED = "added"  # the origin of such files, and the name of their release unit
+MOST_PROJECTS = 200  # of an index whose wheels are compared with new ones: each takes a request or two
 READABLE = "archive"  # the rule that a file is readable
 ACCELERATOR = re.compile(r"cpu|xpu|(cu|rocm)[0-9]")  # the start of a local version that seems to name a folder
 
@@ -58,7 +62,7 @@ def add(targets: Sequence[WheelIndex], addition: Addition, outside: Outside) -> 
     audit finds an error.
     """
     units = _units(addition)
-    findings = _audit(addition, outside)
+    findings = (*_audit(addition, outside), *_compare(addition, targets[0], units))
     shown = (
         one
         for unit in units
@@ -72,7 +76,7 @@ def preview(
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Finding, ...]]:
     """Return what adding files would change, for each release at the index, and the audit's findings."""
     units = _units(addition)
-    findings = _audit(addition, outside)
+    findings = (*_audit(addition, outside), *_compare(addition, targets[0], units))
     found = ((unit, transaction.preview(unit, targets, _journals(targets, unit, outside))) for unit in units)
     return tuple((f"{unit.project} {unit.version}", *change) for unit, changes in found for change in changes), findings
 
@@ -149,6 +153,21 @@ def _audit(addition: Addition, outside: Outside) -> tuple[Finding, ...]:
         rules = " ".join(f"--despite {rule}" for rule in dict.fromkeys(one.rule for one in bad))
         raise Rejected("\n".join(lines), hint=f"nothing was added; {rules} adds it as it is")
     return tuple(found)
+
+
+def _compare(addition: Addition, index: WheelIndex, units: Sequence[Unit]) -> Iterator[Finding]:
+    """Yield where the files disagree, or a wheel installs files of another one or of another project in the index."""
+    yield from find_disagreements(addition.files)
+    own = [(str(unit.project), item.path) for unit in units for item in unit.items if item.path.suffix == ".whl"]
+    added = [(project, path.name, _read_members(path)) for project, path in own]
+    known = {one[0]: one for unit in units for one in index.read_owners(unit, MOST_PROJECTS)}
+    yield from find_shared_files([*(one for one in known.values() if one[0] not in dict(own)), *added])
+
+
+def _read_members(path: Path) -> dict[str, tuple[int, int]]:
+    with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
+        return {one.filename: (one.file_size, one.CRC) for one in archive.infolist()}
+    return {}
 
 
 def _audit_file(path: Path, outside: Outside) -> Sequence[Finding]:

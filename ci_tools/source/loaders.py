@@ -27,18 +27,10 @@ LOADS = f"torch.ops.{LOAD}"
 WRAPPERS = frozenset({"list", "sorted", "str", "tuple"})  # their results name the same files
 # ctypes raises OSError for a library with a symbol that nothing defines: torch loads by it.
 CAUGHT = frozenset({"BaseException", "Exception", "OSError"})
-HERE = frozenset(
-    {
-        "Path(__file__).parent",
-        "Path(__file__).resolve().parent",
-        "Path(__file__).absolute().parent",
-        "pathlib.Path(__file__).parent",
-        "pathlib.Path(__file__).resolve().parent",
-        "os.path.dirname(__file__)",
-        "os.path.dirname(os.path.abspath(__file__))",
-        "os.path.dirname(os.path.realpath(__file__))",
-    }
-)
+ABSOLUTE = ("", ".resolve()", ".absolute()")
+FILES = ("__file__", "os.path.abspath(__file__)", "os.path.realpath(__file__)")
+HERE = {f"{path}(__file__){end}.parent" for path in ("Path", "pathlib.Path") for end in ABSOLUTE}
+HERE |= {f"os.path.dirname({file})" for file in FILES}
 
 
 class Loader(NamedTuple):

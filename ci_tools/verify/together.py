@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.metadata import Metadata
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import Rejected
+from ci_tools.errors import Rejected, count
 from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.model.files import Finding, Level
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TOGETHER = "together"
 EFFECT = "uv and Poetry lock what one file of a version says for all: users of another get wrong packages"
+OVERWRITES = "who installs both has the files of the later one, and none once either is removed"
 SAME_AS_WHEELS = (2, 2)  # since Metadata-Version 2.2, an sdist says what its wheels will say, but for Dynamic (PEP 643)
 
 
@@ -57,6 +58,26 @@ def _compare(field: str, files: list[StatedMetadata]) -> Iterator[Finding]:
         message = f"its {field} differs from that of {model}: it {' and '.join(parts)}"
         command = f"unzip -p {said.file} '*.dist-info/*'" if said.file.endswith(".whl") else f"tar -xOzf {said.file}"
         yield Finding(said.file, TOGETHER, Level.WARNING, message, _show(own), _show(usual), EFFECT, command)
+
+
+def find_shared_files(owners: Iterable[tuple[str, str, Mapping[str, tuple[int, int]]]]) -> Iterator[Finding]:
+    """Yield the files that wheels of two projects install at one place with other content.
+
+    An owner is a project, a wheel of it, and the size and checksum of each of its members.
+    """
+    seen: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {}
+    for project, file, members in owners:
+        shared: dict[str, list[str]] = {}
+        for name, content in members.items():
+            others = seen.setdefault(name, {})
+            for wheel, has in [found for other, found in others.items() if other != project]:
+                if has != content and not name.endswith("/") and ".dist-info/" not in name:
+                    shared.setdefault(wheel, []).append(name)
+            others.setdefault(project, (file, content))
+        for wheel, names in shared.items():
+            message = f"it installs {count(len(names), 'file')} of {wheel}, of another project, with other content"
+            expected = "files of its own project"
+            yield Finding(file, TOGETHER, Level.WARNING, message, names[0], expected, OVERWRITES, f"unzip -l {file}")
 
 
 def _show(values: frozenset[str]) -> str:

@@ -57,13 +57,10 @@ def read_torch_names(wheel: RemoteWheel) -> Rows:
         raise InputError("it has no torch/__init__.py and no torch/utils/cpp_extension.py")
     found = _read_modules(wheel, places)
     rows = {module: dict(_complete(module, found, places)) for module in MODULES if module in found}
-    rows[""] = dict.fromkeys(filter(_is_listed, sorted(places)), VALUE)
+    # No build script imports what is deep within a private module.
+    listed = (module for module in sorted(places) if module.rpartition(".")[0] in MODULES or "._" not in module)
+    rows[""] = dict.fromkeys(listed, VALUE)
     return rows
-
-
-def _is_listed(module: str) -> bool:
-    """Whether a module is in the list of modules: no build script imports what is deep within a private one."""
-    return module.rpartition(".")[0] in MODULES or "._" not in module
 
 
 def read_new_names(

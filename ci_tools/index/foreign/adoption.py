@@ -342,13 +342,9 @@ def _complete_and_store(index: WheelIndex, layout: Layout, file: IndexedFile) ->
 
 def _keep(index: WheelIndex, stranger: Stranger) -> None:
     """Keep a copy of a page of others, and allow ours to replace it."""
-    index.store.put(f"{OWN}replaced/{_file_key(stranger.key)}", content_of_bytes(stranger.data), instead_of=None)
+    key = f"{stranger.key}page" if stranger.key.endswith("/") or not stranger.key else stranger.key  # one of a file
+    index.store.put(f"{OWN}replaced/{key}", content_of_bytes(stranger.data), instead_of=None)
     index.writer.taken.add((stranger.key, stranger.found.tag))
-
-
-def _file_key(key: str) -> str:
-    """Return a key that ends in a file name, as every file's key does."""
-    return f"{key}page" if key.endswith("/") or not key else key
 
 
 class _Manifests(Sequence[Manifest]):

@@ -189,6 +189,15 @@ class _StoredWheel(RangedFile):
         view[:] = self.store.part(self.key, position, len(view))
 
 
+def list_members(store: Store, key: str, size: int) -> dict[str, tuple[int, int]]:
+    """Return the size and checksum of each file in a stored wheel, reading only its end; empty if it is unreadable."""
+    try:
+        with closing(_StoredWheel(store, key, size)) as file, zipfile.ZipFile(io.BufferedReader(file, TAIL)) as archive:
+            return {one.filename: (one.file_size, one.CRC) for one in archive.infolist()}
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return {}
+
+
 def _metadata_in(store: Store, key: str, size: int) -> bytes:
     """Return the METADATA of a wheel, reading only its end and that member; b"" if it has none."""
     try:

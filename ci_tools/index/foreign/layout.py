@@ -57,7 +57,9 @@ def find_layout(index: WheelIndex) -> Layout:
     entries = {entry.key: entry for entry in index.store.entries()}
     below = {key.partition(f"/{OWN}")[0] + "/" for key in entries if f"/{OWN}" in key}
     others = tuple({*CHANNELS, *below})
-    own = {key: entry for key, entry in entries.items() if not key.startswith((OWN, *others)) and not _is_marker(entry)}
+    # An empty object whose key ends in a slash is one that consoles create to show a folder.
+    real = {key: one for key, one in entries.items() if one.size or (key and not key.endswith("/"))}
+    own = {key: entry for key, entry in real.items() if not key.startswith((OWN, *others))}
     left = [Left(place, "an index of its own: adopt it by its own address") for place in _present(others, entries)]
     fronts: list[str] = []
     pages: dict[NormalizedName, dict[str, list[str]]] = {}
@@ -85,11 +87,6 @@ def find_layout(index: WheelIndex) -> Layout:
 def _present(places: Iterable[str], entries: Iterable[str]) -> list[str]:
     keys = tuple(entries)
     return sorted(place for place in places if any(key.startswith(place) for key in keys))
-
-
-def _is_marker(entry: Entry) -> bool:
-    """Return whether it is an empty object, which consoles create to show a folder."""
-    return entry.size == 0 and (entry.key.endswith("/") or not entry.key)
 
 
 def is_page(key: str) -> bool:

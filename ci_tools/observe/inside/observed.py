@@ -28,25 +28,15 @@ TEXT_ENDINGS = tuple(
 MAX_TEXT = 1 << 20  # characters of one generated source
 READER = f"{sys.version_info[0]}.{sys.version_info[1]}"  # before it is another one
 # What setuptools imports in the course of a build; none of it looks at the machine when it is imported.
+OF_DISTUTILS = "build_py build_scripts install install_lib install_scripts"
+OF_SETUPTOOLS = (
+    "_distutils.spawn _distutils.sysconfig _distutils.unixccompiler _distutils.util archive_util build_meta "
+    "command.build_py command.install command.install_egg_info command.install_lib command.install_scripts "
+    "compat.py310 namespaces"
+)
 USED_LATER = (
-    "distutils.command.build_py",
-    "distutils.command.build_scripts",
-    "distutils.command.install",
-    "distutils.command.install_lib",
-    "distutils.command.install_scripts",
-    "setuptools._distutils.spawn",
-    "setuptools._distutils.sysconfig",
-    "setuptools._distutils.unixccompiler",
-    "setuptools._distutils.util",
-    "setuptools.archive_util",
-    "setuptools.build_meta",
-    "setuptools.command.build_py",
-    "setuptools.command.install",
-    "setuptools.command.install_egg_info",
-    "setuptools.command.install_lib",
-    "setuptools.command.install_scripts",
-    "setuptools.compat.py310",
-    "setuptools.namespaces",
+    *(f"distutils.command.{name}" for name in OF_DISTUTILS.split()),
+    *(f"setuptools.{name}" for name in OF_SETUPTOOLS.split()),
 )
 
 

@@ -223,6 +223,7 @@ def _join_path(folder: str, path: str) -> str:
 
 # ---------------------------------------------------------------- maturin
 
+LIMITED = re.compile(r"abi3t?(-py3\d+)?")  # features of pyo3
 MANIFESTS = ("Cargo.toml", "rust/Cargo.toml")  # its default places
 PYO3 = ("pyo3-ffi", "pyo3")  # in the order in which maturin looks for features
 UNBOUND = frozenset({"cffi", "uniffi"})  # they load the library themselves, so the wheel's tag names no Python
@@ -334,16 +335,12 @@ def _pyo3_api(project: ProjectFile, crates: Mapping[str, UsedCrate], pyo3: UsedC
     named = next(crates[name] for name in PYO3 if _asks_for("abi3t?", crates.get(name)))
     # An abi3t library is an abi3 library as well, and has both tags (PEP 803).
     lowest = limited.lowest or limited.lowest_free_threaded
-    where = f"{named.where}: pyo3 with {', '.join(sorted(filter(_is_limited, named.features)))}"
+    where = f"{named.where}: pyo3 with {', '.join(sorted(filter(LIMITED.fullmatch, named.features)))}"
     unversioned = limited.lowest is not None and _lowest("abi3", named.features) is None
     free = limited.lowest_free_threaded
     # For a Python older than the feature's, pyo3 refuses to compile: "cannot set a minimum Python version 3.12 higher
     # than the interpreter version 3.11" (pyo3-build-config).
     return PythonApi(Binding.STABLE, where, lowest, free, built_by_lowest=unversioned)
-
-
-def _is_limited(feature: str) -> bool:
-    return re.fullmatch(r"abi3t?(-py3\d+)?", feature) is not None
 
 
 def _abi3_floors(project: ProjectFile, crates: Mapping[str, UsedCrate]) -> Limited:

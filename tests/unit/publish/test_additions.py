@@ -164,3 +164,18 @@ def test_files_of_others_are_added_and_labelled(index: WheelIndex, tmp_path: Pat
     assert entry(index, FLASH, "flash-attn")["origin"] == "added"
     assert '"origin":"added"' in (root(index) / "finder/flash-attn.js").read_text()
     assert found(index, outside) == []
+
+
+@pytest.mark.slow
+def test_a_wheel_that_installs_a_file_of_another_project_with_other_content_is_named(
+    tmp_path: Path, outside: Outside
+) -> None:
+    index = folder_index(tmp_path / "index")
+    first = edited(make(tmp_path, "first-1.0-py3-none-any.whl"), {"shared/a.py": b"1", "shared/__init__.py": b""})
+    add([index], Addition((first,)), outside)
+    later = edited(make(tmp_path, "later-1.0-py3-none-any.whl"), {"shared/a.py": b"2", "shared/__init__.py": b""})
+    same = edited(make(tmp_path, "same-1.0-py3-none-any.whl"), {"shared/a.py": b"1"})
+    newer = edited(make(tmp_path, "first-2.0-py3-none-any.whl"), {"shared/a.py": b"3"})
+    found = [one for one in preview([index], Addition((later, same)), outside)[1] if one.rule == "together"]
+    assert [(one.wheel, one.found) for one in found] == [(later.name, "shared/a.py"), (same.name, "shared/a.py")]
+    assert not [one for one in add([index], Addition((newer,)), outside).findings if one.rule == "together"]

@@ -128,14 +128,10 @@ def kernels(subject: Subject) -> Iterator[Flaw]:
     """
     if subject.is_pure:
         return
-    for name, found in read_each(_find_device_members(subject), _units):
+    for name, found in read_each(_find_device_members(subject), lambda library: tuple(units(library))):
         for unit in found:
             yield from _missing_in_unit(name, unit)
         yield from _missing_in_library(name, found)
-
-
-def _units(library: BinaryIO) -> Sequence[CompiledUnit]:
-    return tuple(units(library))
 
 
 def _missing_in_unit(library: str, unit: CompiledUnit) -> Iterator[Flaw]:
