@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BUILD, INSTALL, TRIAL = "build_failures", "install_failures", "trial_failures"
 MAX_READ = 1 << 20  # characters of the output's end: a million take 2 s
-MAX_QUOTED = 4  # lines
+MAX_QUOTED: int = read("pasted_text")["quoted"]  # lines
 LONG = re.compile(r"^(.{1000}).+", re.MULTILINE)  # a line's rest: the time of a search grows with its square
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # As long as the text, so that places in both are the same.
@@ -67,7 +67,7 @@ def explain(output: str, table: str = BUILD) -> Explained | None:
     names = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
     names = {"package": distribution_of(names.get("module", "")), **names}  # that has its module or header
     says, hint = Template(cause.says).safe_substitute(names), Template(cause.hint).safe_substitute(names)
-    return Explained(cause.name, says, hint, _quote(shown, begin, match.end()), line, page_of(table, cause.name))
+    return Explained(cause.name, says, hint, quote_lines(shown, begin, match.end()), line, page_of(table, cause.name))
 
 
 @functools.cache
@@ -86,15 +86,15 @@ def _find(cause: Cause, text: str) -> Iterator[re.Match[str]]:
     """Yield the first match of each sign that is in no line about a probe."""
     for sign in cause.signs:
         matches = (
-            match for match in sign.finditer(text) if not PROBES.search(_quote(text, match.start(), match.end()))
+            match for match in sign.finditer(text) if not PROBES.search(quote_lines(text, match.start(), match.end()))
         )
         yield from itertools.islice(matches, 1)
 
 
-def _quote(text: str, start: int, end: int) -> str:
-    """Return the lines of a place in a text, at most MAX_QUOTED."""
+def quote_lines(text: str, start: int, end: int, most: int = MAX_QUOTED) -> str:
+    """Return the lines of a place in a text, at most so many."""
     begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", max(end, start + 1) - 1)
-    return "\n".join(text[begin : stop if stop >= 0 else None].splitlines()[:MAX_QUOTED])
+    return "\n".join(text[begin : stop if stop >= 0 else None].splitlines()[:most])
 
 
 def _read(name: str, row: Mapping[str, Any]) -> Cause:

@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import codecs
 import functools
+import itertools
 import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.catalog.failures import INSTALL, page_of
+from ci_tools.catalog.failures import INSTALL, PLAIN_QUOTES, page_of, quote_lines
 from ci_tools.catalog.tables import read
 from ci_tools.errors import DOCUMENTATION, InputError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 MAX_BYTES = 1 << 24  # of the end of a file
-MAX_LINES, MAX_WIDTH, MAX_JOINED, MAX_QUOTED = 5000, 1000, 4000, 3
-ESCAPES = re.compile(r"(?:\x1b|\u2190)\[[0-9;?]*[A-Za-z]")
-SPACES = re.compile("[\x00-\t\v-\x1f\x7f-\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]")
-QUOTES = str.maketrans("\u2018\u2019\u201c\u201d`", "''\"\"'")
-# uv wraps a sentence of its tree, or a hint, into lines that are indented.
-HEAD = re.compile(" *(?:[\xd7x] |[\u251c\u2570]\u2500\u25b6 |['|]-> |(?:[\u2502|] +)?hint: )")
-REST = re.compile(" *(?:[\u2502|] +| {4,})(?=[^ \u251c\u2570\u2502|'\\[])(?!hint: )")
-PROBES = re.compile("conftest|configtest|CMakeScratch|CMakeTmp|meson-private|has_function")  # as in catalog.failures
+TEXT = read("pasted_text")
+PATTERNS = {name: re.compile(words) for name, words in TEXT.items() if isinstance(words, str)}
 
 
 class ErrorAnswer(NamedTuple):
@@ -45,13 +43,12 @@ class ErrorAnswer(NamedTuple):
 @functools.cache
 def read_rows() -> tuple[dict[str, Any], ...]:
     """Return the causes as the page has them, with the signs in Python's notation."""
-    words = ("says", "why", "mend", "look", "lines", "cuda")
     return tuple(
         {
             "name": name,
             "late": int(row.get("late", 0)),
             "signs": [sign.replace(" ", r"\s+") for sign in row["signs"]],
-            **{word: row.get(word, "") for word in words},
+            **{word: row.get(word, "") for word in ("says", "why", "mend", "look", "lines", "cuda")},
         }
         for name, row in read(INSTALL).items()
     )
@@ -59,34 +56,32 @@ def read_rows() -> tuple[dict[str, Any], ...]:
 
 def describe_causes() -> list[dict[str, Any]]:
     """Return the causes as JavaScript reads them."""
-    named = functools.partial(re.sub, r"\(\?P([<=])(\w+)", _name_group)
-    return [{**row, "signs": [named(sign) for sign in row["signs"]]} for row in read_rows()]
-
-
-def _name_group(found: re.Match[str]) -> str:
-    return f"(?<{found[2]}" if found[1] == "<" else rf"(?:\k<{found[2]}>"
+    named = functools.partial(re.sub, r"\(\?P=(\w+)", r"(?:\\k<\1>")
+    return [{**row, "signs": [named(sign.replace("(?P<", "(?<")) for sign in row["signs"]]} for row in read_rows()]
 
 
 def explain(text: str) -> ErrorAnswer | None:
-    """Return the cause that the first row knows of the first line that any row knows; None if no row does."""
+    """Return the cause that decides, as docs/how-to/explain-an-error.md has it; None if none is known."""
     lines = plain_lines(text)
     plain = "\n".join(line for _, line in lines)
+    over = max((one.end() for one in PATTERNS["recovered"].finditer(plain)), default=0)
     found = [
-        (row["late"], plain.count("\n", 0, match.start()), at, match)
+        (_rank(row["late"], plain, match), plain.count("\n", 0, match.start()), at, match)
         for at, row in enumerate(read_rows())
         for match in _matches(at, plain)
+        if match.start() >= over
     ]
     if not found:
         return None
     _, place, at, match = min(found, key=lambda one: one[:3])
     row = read_rows()[at]
-    values = {name: " ".join((value or "").split()) for name, value in {"library": "", **match.groupdict()}.items()}
-    values["library"] = values["library"] or "the library"
+    values = {name: " ".join((value or "").split()) for name, value in match.groupdict().items()}
+    values["library"] = values.get("library") or "the library"
     texts = {
         word: re.sub(r"\$(\w+)", lambda one: values.get(one[1], one[0]), row[word])
         for word in ("says", "why", "mend", "look")
     }
-    quote = _quote(plain, match.start(), match.end())
+    quote = quote_lines(plain, match.start(), match.end())
     return ErrorAnswer(row["name"], **texts, lines=row["lines"], cuda=row["cuda"], quote=quote, line=lines[place][0])
 
 
@@ -95,15 +90,15 @@ def plain_lines(text: str) -> list[tuple[int, str]]:
     whole = re.split("\r\n?|\n", text)
     lines: list[tuple[int, str]] = []
     wrapped = False
-    for number, raw in enumerate(whole[-MAX_LINES:], max(len(whole) - MAX_LINES, 0) + 1):
-        line = SPACES.sub(" ", ESCAPES.sub("", raw)).translate(QUOTES)[:MAX_WIDTH]
-        rest = REST.match(line) if wrapped else None
-        if rest and len(lines[-1][1]) < MAX_JOINED:
+    for number, raw in enumerate(whole[-TEXT["lines"] :], max(len(whole) - TEXT["lines"], 0) + 1):
+        line = PATTERNS["spaces"].sub(" ", PATTERNS["escapes"].sub("", raw)).translate(PLAIN_QUOTES)[: TEXT["width"]]
+        rest = PATTERNS["rest"].match(line) if wrapped else None
+        if rest and len(lines[-1][1]) < TEXT["joined"]:
             first, before = lines.pop()
             lines.append((first, before.rstrip(" ") + ("" if before.endswith("-") else " ") + line[rest.end() :]))
         else:
             lines.append((number, line))
-            wrapped = bool(HEAD.match(line))
+            wrapped = bool(PATTERNS["head"].match(line))
     return lines
 
 
@@ -112,19 +107,22 @@ def _signs(at: int) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(sign, re.MULTILINE | re.ASCII) for sign in read_rows()[at]["signs"])
 
 
-def _matches(at: int, plain: str) -> list[re.Match[str]]:
-    """Return the first match of each sign in lines that are about no probe of a build system."""
-    found = (
-        next((one for one in sign.finditer(plain) if not PROBES.search(_quote(plain, one.start(), one.end()))), None)
-        for sign in _signs(at)
-    )
-    return [match for match in found if match]
+def _matches(at: int, plain: str) -> Iterator[re.Match[str]]:
+    """Yield the first match of each sign in lines that are about no probe of a build system."""
+    for sign in _signs(at):
+        yield from itertools.islice((one for one in sign.finditer(plain) if not _are("probes", one, plain)), 1)
 
 
-def _quote(plain: str, start: int, end: int) -> str:
-    """Return the lines of a place in a text, at most MAX_QUOTED."""
-    begin, stop = plain.rfind("\n", 0, start) + 1, plain.find("\n", max(end, start + 1) - 1)
-    return "\n".join(plain[begin : stop if stop >= 0 else None].split("\n")[:MAX_QUOTED])
+def _rank(late: int, plain: str, match: re.Match[str]) -> int:
+    """Return how late a match counts: in a warning a strong sign is late, and a late one is last."""
+    if "\n" in match[0]:
+        return late
+    return late + (3 if _are("harmless", match, plain) else (2 if late else 1) if _are("warning", match, plain) else 0)
+
+
+def _are(kind: str, match: re.Match[str], plain: str) -> bool:
+    """Return whether the lines of a match are of a kind that pasted_text.toml has."""
+    return bool(PATTERNS[kind].search(quote_lines(plain, match.start(), match.end())))
 
 
 def describe(answer: ErrorAnswer) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ci_tools import catalog as catalogs
-from ci_tools.index.finder.causes import describe_causes
+from ci_tools.index.finder.causes import TEXT, describe_causes
 from ci_tools.index.finder.data import name_system
 from ci_tools.index.pages import API_VERSION, seal_html
 from ci_tools.model.platforms import Accelerator
@@ -63,7 +63,7 @@ def _parts() -> tuple[Template, str, str]:
 def write_script(catalog: Catalog) -> str:
     """Return the page's script: its files in their order, and the builds of torch that the catalog knows."""
     files = ((HERE / "script" / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
-    tables = {"TORCHES": _torches(catalog), "CAUSES": describe_causes()}
+    tables = {"TORCHES": _torches(catalog), "CAUSES": describe_causes(), "TEXT": TEXT}
     known = (f"const {name} = {json.dumps(table, separators=(',', ':'))};" for name, table in tables.items())
     return "\n".join(['"use strict";', *(table.replace("<", "\\u003c") for table in known), *files])
 

@@ -1,24 +1,19 @@
-// The cause of an error that was pasted: the twin of causes.py, with the same table, CAUSES; a test holds them equal.
+// The cause of an error that was pasted: the twin of causes.py, with its tables, CAUSES and TEXT; a test holds them equal.
 
-const MAX_LINES = 5000;
-const MAX_WIDTH = 1000;
-const MAX_JOINED = 4000;
-const MAX_QUOTED = 3;
-const ESCAPES = /(?:\x1b|\u2190)\[[0-9;?]*[A-Za-z]/g;
-const SPACES = /[\x00-\t\v-\x1f\x7f-\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]/g;
-// uv wraps a sentence of its tree, or a hint, into lines that are indented.
-const HEAD = /^ *(?:[\xd7x] |[\u251c\u2570]\u2500\u25b6 |['|]-> |(?:[\u2502|] +)?hint: )/;
-const REST = /^ *(?:[\u2502|] +| {4,})(?=[^ \u251c\u2570\u2502|'[])(?!hint: )/;
-const PROBES = /conftest|configtest|CMakeScratch|CMakeTmp|meson-private|has_function/;
+const [ESCAPES, SPACES, RECOVERED] = ["escapes", "spaces", "recovered"].map((name) => new RegExp(TEXT[name], "g"));
+const [HEAD, REST, PROBES, WARNING, HARMLESS] = ["head", "rest", "probes", "warning", "harmless"].map((name) => {
+  return new RegExp(TEXT[name]);
+});
 const SIGNS = CAUSES.map(({ signs }) => signs.map((sign) => new RegExp(sign, "gm")));
 
 /** Return the cause that the first row knows of the first line that any row knows; null if no row does. */
 function explain(text) {
   const lines = plainLines(text);
   const plain = lines.map(([, line]) => line).join("\n");
+  const over = Math.max(0, ...[...plain.matchAll(RECOVERED)].map((one) => one.index + one[0].length));
   const found = CAUSES.flatMap(({ late }, at) => matchesOf(at, plain).map((match) => {
-    return { rank: [late, countLines(plain.slice(0, match.index)), at], match };
-  }));
+    return { rank: [rankOf(late, plain, match), countLines(plain.slice(0, match.index)), at], match };
+  })).filter(({ match }) => match.index >= over);
   if (!found.length) return null;
   const { rank: [, place, at], match } = found.reduce((a, b) => (compareParts(b.rank, a.rank) < 0 ? b : a));
   const { name, lines: offer, cuda, ...row } = CAUSES[at];
@@ -35,14 +30,14 @@ function explain(text) {
 /** Return the last lines of a text and their numbers, without colours and odd spaces; what uv wraps is one line. */
 function plainLines(text) {
   const whole = text.split(/\r\n?|\n/);
-  const skipped = Math.max(whole.length - MAX_LINES, 0);
+  const skipped = Math.max(whole.length - TEXT.lines, 0);
   const lines = [];
   let wrapped = false;
   whole.slice(skipped).forEach((raw, place) => {
     const line = cut(raw.replace(ESCAPES, "").replace(SPACES, " ").replace(/[\u2018\u2019`]/g, "'")
       .replace(/[\u201c\u201d]/g, '"'));
     const rest = wrapped ? REST.exec(line) : null;
-    if (rest && [...lines.at(-1)[1]].length < MAX_JOINED) {
+    if (rest && [...lines.at(-1)[1]].length < TEXT.joined) {
       const [first, before] = lines.pop();
       const gap = before.endsWith("-") ? "" : " ";
       lines.push([first, before.replace(/ +$/, "") + gap + line.slice(rest[0].length)]);
@@ -54,7 +49,7 @@ function plainLines(text) {
   return lines;
 }
 
-const cut = (line) => (line.length > MAX_WIDTH ? [...line].slice(0, MAX_WIDTH).join("") : line);
+const cut = (line) => (line.length > TEXT.width ? [...line].slice(0, TEXT.width).join("") : line);
 const countLines = (text) => text.split("\n").length - 1;
 
 /** Return the first match of each sign in lines that are about no probe of a build system. */
@@ -67,11 +62,19 @@ function matchesOf(at, plain) {
   });
 }
 
-/** Return the lines of a place in a text, at most MAX_QUOTED. */
+/** Return how late a match counts: in a warning a strong sign is late, and a late one is last. */
+function rankOf(late, plain, { 0: words, index }) {
+  const line = words.includes("\n") ? "" : quoteOf(plain, index, index + words.length);
+  if (HARMLESS.test(line)) return late + 3;
+  return WARNING.test(line) ? late + (late ? 2 : 1) : late;
+}
+
+/** Return the lines of a place in a text, at most TEXT.quoted. */
 function quoteOf(plain, start, end) {
   const begin = start ? plain.lastIndexOf("\n", start - 1) + 1 : 0;
   const stop = plain.indexOf("\n", Math.max(end, start + 1) - 1);
-  return plain.slice(begin, stop < 0 ? undefined : stop).split("\n").slice(0, MAX_QUOTED).join("\n");
+  const lines = plain.slice(begin, stop < 0 ? undefined : stop).replace(/\n$/, "").split("\n");
+  return lines.slice(0, TEXT.quoted).join("\n");
 }
 
 /** Return the cause that a text shows, what it says of the machine, and the packages that the cause is about. */

@@ -78,12 +78,13 @@ def test_the_words_of_a_tool_are_answered_by_their_cause(name: str) -> None:
         ("_ZNK3c1010TensorImpl4sizeEv", "other-torch"),
         ("_ZN2at4_ops3add4callERKSs", "other-torch-abi"),
         ("aoti_torch_create_tensor", "newer-torch"),
-        ("ncclCommWindowRegister", "hidden-cuda-library"),
-        ("cudaLaunchKernelExC", "hidden-cuda-library"),
+        ("ncclCommWindowRegister", "other-cuda-library"),
+        ("cudaLaunchKernelExC", "other-cuda-library"),
         ("cuTensorMapEncodeTiled", "driver-symbol"),
         ("_PyUnicode_Ready", "other-python"),
         ("PyUnicode_AsUTF8", "other-python"),
         ("_ZSt28__throw_bad_array_new_lengthv", "libstdcxx"),
+        ("__gxx_personality_v0", "cxx-symbol"),
         ("__libc_single_threaded, version GLIBC_2.32", "glibc"),
         ("EVP_MD_size, version OPENSSL_3.0.0", "other-library-version"),
         ("_ZN2cv3MatC1Ev", "undefined-symbol"),
@@ -118,6 +119,76 @@ def test_which_way_torch_lacks_a_gpu(gpu: str, cause: str) -> None:
 )
 def test_what_is_no_error_is_not_answered(text: str) -> None:
     assert explain(text) is None
+
+
+PIP_FALLS_BACK = """
+  error: invalid command 'bdist_wheel'
+  ERROR: Failed building wheel for demo
+  Running setup.py clean for demo
+    Running setup.py install for demo ... done
+Successfully installed demo-1.0
+"""
+RETRIED = "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError()': /simple/demo/\n"
+CL = "UserWarning: Error checking compiler version for cl: [WinError 2] The system cannot find the file specified\n"
+IMAGES = "UserWarning: Failed to load image Python extension: libc10_cuda.so: cannot open shared object file\n"
+GB10 = """
+    Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.
+    Minimum and Maximum cuda capability supported by this version of PyTorch is
+    (8.0) - (12.0)
+"""
+NONE_FOUND = "ERROR: Could not find a version that satisfies the requirement demo (from versions: none)\n"
+MAC = "ld: warning: ignoring file '/e/libc10.dylib': found architecture 'x86_64', required architecture 'arm64'\n"
+CMAKE_TRIES = """
+-- Trying 'Ninja' generator
+  CMake was unable to find a build program corresponding to "Ninja".
+-- Trying 'Unix Makefiles' generator - success
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        pytest.param(PIP_FALLS_BACK, "", id="pip falls back to setup.py install"),
+        pytest.param(f"{PIP_FALLS_BACK}{SYMBOL}_ZN3c10x", "other-torch", id="what fails after a fallback"),
+        pytest.param(f"{RETRIED}ninja: build stopped", "build-failed", id="a retry that came through"),
+        pytest.param(RETRIED + NONE_FOUND, "index-unreachable", id="a retry that did not"),
+        pytest.param(f"subprocess-exited-with-error\n{NONE_FOUND}", "no-file-at-all", id="a build's requirement"),
+        pytest.param(f"{NONE_FOUND}No module named 'torch'", "no-file-at-all", id="torch was not found before"),
+        pytest.param(f"{CL}a.cpp: fatal error: x.h: No such file or directory", "missing-header", id="cl is not asked"),
+        pytest.param(f"{IMAGES}No module named 'yaml'", "no-module", id="torchvision's images"),
+        pytest.param(f"{GB10}\nninja: build stopped", "build-failed", id="a minor number that is newer"),
+        pytest.param(f"{CMAKE_TRIES}\nfatal error: x.h: No such file or directory", "missing-header", id="CMake tries"),
+        pytest.param(f"{MAC}ld: symbol(s) not found for architecture arm64", "library-of-other-machine", id="a Mac's"),
+        pytest.param(f"{MAC}Successfully built demo", "", id="a library that nothing wants"),
+        pytest.param("-- Could NOT find CUDA (missing: X)\nNo module named 'yaml'", "no-module", id="CUDA is optional"),
+        pytest.param(
+            "fatal error: cuda_utils.h: No such file or directory", "missing-header", id="a header of its own"
+        ),
+        pytest.param("fatal error: cuda_fp16.h: No such file or directory", "cuda-headers", id="a header of CUDA"),
+        pytest.param("unable to execute 'nvcc': No such file or directory", "no-nvcc", id="nvcc is no C compiler"),
+        pytest.param("unable to execute 'swig': No such file", "no-build-program", id="swig is no C compiler"),
+        pytest.param("No matching distribution found for demo==2", "no-file-at-all", id="no versions are listed"),
+        pytest.param("ABI version 0x1000009 but this version of numpy is 0x2000000", "", id="numpy: half a sentence"),
+        pytest.param(
+            "numpy.dtype size changed, may be incompatible. Expected 96 from C header, got 88 from PyObject",
+            "numpy-too-old",
+            id="a module for numpy 2",
+        ),
+        pytest.param(
+            "numpy.dtype size changed, may be incompatible. Expected 88 from C header, got 96 from PyObject",
+            "numpy-major",
+            id="a module for numpy 1",
+        ),
+    ],
+)
+def test_the_loudest_line_is_not_the_cause(text: str, cause: str) -> None:
+    assert cause_of(text) == cause
+
+
+def test_a_range_of_versions_is_named_as_a_whole() -> None:
+    answer = explain("Because torch>=2.0.1,<=2.4.1 has no wheels with a matching Python ABI tag, torch cannot be used")
+    assert answer is not None
+    assert (answer.says, answer.mend) == ("there is no file of torch>=2.0.1,<=2.4.1 for this Python", "")
 
 
 def test_the_lines_of_uv_are_joined_and_keep_their_number() -> None:
