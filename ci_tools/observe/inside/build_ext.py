@@ -270,6 +270,17 @@ def _make(path: str, content: str) -> None:
     Path(path).write_text(content, encoding="utf-8")
 
 
+def extend_command(distribution: Any, kind: type, more: Any) -> None:
+    """Have a command of setuptools, or the project's own in its place, do more at its end, as plugins do."""
+    base: Any = distribution.cmdclass.get(kind.__name__, kind)
+
+    def run(command: Any) -> None:
+        base.run(command)
+        more(command)
+
+    distribution.cmdclass[kind.__name__] = type(kind.__name__, (base,), {"run": run})
+
+
 def _flat(flags: Any) -> list[str]:
     if isinstance(flags, str):
         return flags.splitlines()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import datetime  # noqa: ICN001 - its own names are replaced
 import functools
+import gzip
 import io
 import os
 import random
@@ -41,6 +42,7 @@ def watch() -> None:
         os.sysconf = facts.answer(os.sysconf, functools.partial(_sysconf, os.sysconf))
     names = random.Random(0)  # noqa: S311 - names of temporary files, the same in every observation
     tempfile._RandomNameSequence.rng = property(lambda _: names)  # noqa: SLF001 - the only way to set them
+    gzip.time = type("Clock", (), {"time": int})  # type: ignore[attr-defined] - its header's, which changes no content
     if FACTS.known["chance"]:
         _let_it_be_later()
 

@@ -9,6 +9,7 @@ import importlib
 import json
 import logging
 import os
+import pkgutil
 import sys
 import traceback
 from pathlib import Path
@@ -94,10 +95,7 @@ def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
     sys.path[:0] = request["backend_path"]
     sys.argv = ["setup.py"]
     try:
-        module, _, attribute = request["backend"].partition(":")
-        backend = importlib.import_module(module)
-        for name in filter(None, attribute.split(".")):
-            backend = getattr(backend, name)
+        backend = pkgutil.resolve_name(request["backend"] + ":" * (":" not in request["backend"]))
         if request["backend_path"] and (hook := getattr(backend, "get_requires_for_build_wheel", None)):
             modules.provide(hook(request["settings"]))
         backend.build_wheel(request["wheels"], request["settings"])  # type: ignore[attr-defined]

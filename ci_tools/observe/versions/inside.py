@@ -7,11 +7,11 @@ answered. The answers go into a file; what the project prints goes to the log.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.abc
 import importlib.machinery
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -211,10 +211,7 @@ def _ask(request: dict[str, Any]) -> str:
         return _ask_setuptools()
     if request["backend"] == "mesonpy":
         return _ask_meson(request)
-    module, _, attribute = request["backend"].partition(":")
-    backend = importlib.import_module(module)
-    for name in filter(None, attribute.split(".")):
-        backend = getattr(backend, name)
+    backend = pkgutil.resolve_name(request["backend"] + ":" * (":" not in request["backend"]))
     folder = Path(request["metadata"])
     folder.mkdir(exist_ok=True)
     made = backend.prepare_metadata_for_build_wheel(str(folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -179,6 +180,31 @@ def test_what_a_known_requirement_adds_is_seen(
     written = {**FILES, **files, "pyproject.toml": project, "setup.py": f"{files.get('setup.py', '')}{script}"}
     found = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, **written})).platforms[0].shown
     assert ([one.member for one in found.built], found.torch_abi.kind.value) == (members, "none"), found
+
+
+@pytest.mark.parametrize("changed", ["", "ffi.cdef('int g(int);')\n"], ids=["the-same", "another-declaration"])
+def test_a_module_that_cffi_writes_in_python_is_of_its_declarations(changed: str, tmp_path: Path) -> None:
+    script = 'from setuptools import setup\nsetup(name="demo", packages=["demo"], cffi_modules=["make.py:ffi"])\n'
+    files = {"pyproject.toml": PROJECT.replace("REQUIRES", ', "cffi"'), "setup.py": script, "fatwheel.yml": CONFIG}
+    made = FFI.replace("'#include <x.h>'", "None")
+    one, other = (
+        evidence_of(write(tmp_path / name, {**FILES, **files, "make.py": text})).platforms[0].shown
+        for name, text in (("a", made), ("b", f"{made}{changed}"))
+    )
+    assert (one.extensions, {line.partition(" ")[0] for line in one.contents}) == (
+        Extensions.NONE, {"demo/__init__.py", "demo/c.py"})  # fmt: skip
+    assert (one.contents == other.contents) == (not changed)
+
+
+def test_the_time_in_the_head_of_a_gzip_file_is_no_content(tmp_path: Path) -> None:
+    body = "import gzip\nwith gzip.open('demo/a.gz', 'wb') as file:\n    file.write(b'a' * 99)\n"
+    config = 'setup(name="demo", version="1.0", packages=["demo"], package_data={"demo": ["*.gz"]})\n'
+    files = {"setup.py": f"from setuptools import setup\n{body}{config}", "pyproject.toml": PROJECT, **FILES}
+    texts = {**files, "pyproject.toml": PROJECT.replace("REQUIRES", ""), "fatwheel.yml": CONFIG}
+    one = evidence_of(write(tmp_path / "a", texts)).platforms[0].shown
+    time.sleep(1.1)  # the head counts in seconds
+    other = evidence_of(write(tmp_path / "b", {**texts, "demo/b.py": ""})).platforms[0].shown
+    assert {line for line in one.contents if "a.gz" in line} & {*other.contents}
 
 
 def test_a_plugin_that_is_not_required_is_missing(tmp_path: Path) -> None:

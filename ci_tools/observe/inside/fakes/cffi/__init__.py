@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import setuptools
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
+from ci_tools.observe.inside.build_ext import extend_command
 from ci_tools.observe.inside.facts import FACTS
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ __all__ = ["FFI", "cffi_modules"]
 
 __version__ = "2.1.1"
 WRITTEN = "build/cffi"  # the real one writes into a folder that is named for the Python that builds
-LIMITED = "#ifndef _CFFI_NO_LIMITED_API\n#define Py_LIMITED_API\n#endif\n"
+LIMITED = "#ifndef _CFFI_NO_LIMITED_API\n#define Py_LIMITED_API\n#endif\n#include <Python.h>\n"
 NO_LIMIT = ("_CFFI_NO_LIMITED_API", None)
 ABI3T = (3, 15)  # the first free-threaded Python with a stable ABI
 
@@ -29,12 +31,15 @@ class FFI:
     def __init__(self, backend: object = None) -> None:
         self.backend = backend
         self.assigned: tuple[str, str | None, str, dict[str, Any]] | None = None
+        self.declared: list[str] = []
 
     def cdef(self, csource: str, override: bool = False, packed: bool = False, pack: Any = None) -> None:
         """Take declarations: they decide how functions are called, not what is compiled."""
+        self.declared.append(csource)
 
     def include(self, ffi_to_include: FFI) -> None:
         """Take the declarations of another."""
+        self.declared += ffi_to_include.declared
 
     def set_source(self, module_name: str, source: str | None, source_extension: str = ".c", **kwds: Any) -> None:
         """Name the module, with the project's own part of its source; None: it is written in Python."""
@@ -43,7 +48,7 @@ class FFI:
     def distutils_extension(self, tmpdir: str = "build", verbose: bool = True) -> setuptools.Extension:
         """Return the extension of the module, without a stable ABI."""
         name, source, ending, kwds = _assigned(self)
-        sources = [_write(name, source or "", ending), *kwds.pop("sources", [])]
+        sources = [_write(Path(WRITTEN, f"{name}{ending}"), f"{LIMITED}{source or ''}\n"), *kwds.pop("sources", [])]
         return setuptools.Extension(name, sources, **kwds)
 
     def __getattr__(self, name: str) -> Any:
@@ -57,11 +62,10 @@ def _assigned(ffi: FFI) -> tuple[str, str | None, str, dict[str, Any]]:
     return name, source, ending, dict(kwds)
 
 
-def _write(name: str, source: str, ending: str) -> str:
-    """Write the source of a module, and return its path."""
-    path = Path(WRITTEN, f"{name}{ending}")
+def _write(path: Path, text: str) -> str:
+    """Write a file, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{LIMITED}#include <Python.h>\n{source}\n", encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return str(path)
 
 
@@ -78,9 +82,10 @@ def cffi_modules(distribution: Any, _keyword: str, value: Any) -> None:
 def _add(distribution: Any, ffi: FFI) -> None:
     name, source, ending, kwds = _assigned(ffi)
     if source is None:
-        FACTS.doubt("has cffi write a Python module, which is not simulated")
+        file, text = f"{name.replace('.', '/')}.py", "\n".join(ffi.declared)  # they decide it, and no Python does
+        extend_command(distribution, build_py, lambda command: _write(Path(command.build_lib, file), text))
         return
-    sources = [_write(name, source, ending), *kwds.pop("sources", [])]
+    sources = [_write(Path(WRITTEN, f"{name}{ending}"), f"{LIMITED}{source}\n"), *kwds.pop("sources", [])]
     extension = setuptools.Extension(name, sources, **_limit(kwds))
     distribution.ext_modules = [*(distribution.ext_modules or ()), extension]
     base = distribution.cmdclass.get("build_ext", build_ext)

@@ -12,7 +12,7 @@ from setuptools.command.build_ext import build_ext, get_abi3_suffix
 from setuptools.compat.py310 import tomllib
 from setuptools.errors import SetupError
 
-from ci_tools.observe.inside.build_ext import record, record_link
+from ci_tools.observe.inside.build_ext import extend_command, record, record_link
 from ci_tools.observe.inside.facts import FACTS
 from ci_tools.observe.inside.files import note_content
 
@@ -55,17 +55,7 @@ def rust_extensions(distribution: Any, _keyword: str, value: list[RustExtension]
     if not value:
         return
     distribution.has_ext_modules = lambda: True
-    base: Any = distribution.cmdclass.get("build_ext", build_ext)
-
-    class BuildRust(base):  # type: ignore[misc]
-        """The project's own command, which builds the extensions in Rust after the others."""
-
-        def run(self) -> None:
-            super().run()
-            for extension in value:
-                _build(self, extension)
-
-    distribution.cmdclass["build_ext"] = BuildRust
+    extend_command(distribution, build_ext, lambda command: [_build(command, extension) for extension in value])
 
 
 def read_project(distribution: Any) -> None:
