@@ -13,16 +13,15 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.config.location import BUILD_FILES, PROJECT_FILE, table_in
 from ci_tools.errors import InputError, nearest
-from ci_tools.formats.toml import parse_toml
 from ci_tools.model.names import CONFIG_FILE, ProjectName
 from ci_tools.model.request import PathSource, Request
-from ci_tools.model.versions import Minor, admits, parse_or_all
+from ci_tools.model.versions import Minor, Python, admits, parse_or_all
 from ci_tools.source.includes import Includes, select_sources, torch_abi
 from ci_tools.source.project_file import ProjectFile, TomlFile
 from ci_tools.source.requirements import MAKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
@@ -42,11 +41,6 @@ NOT_A_PACKAGE = (("uv", "package", False), ("poetry", "package-mode", False), ("
                  ("rye", "virtual", True))  # fmt: skip
 # A path in a build file that leads above the file's folder, also where a setup.py joins it of parts.
 LEADS_UP = re.compile(r"""(?<![\w.])(?:\.\./)+[\w./-]*|["']\.\.["']\s*,\s*["'](?P<part>[\w./-]+)["']""")
-# The name that setuptools takes from a table or a call, where pyproject.toml has no [project].
-NAMES = (
-    ("setup.cfg", re.compile(r"^\[metadata\]\n(?:(?!\[).*\n)*?name\s*[=:]\s*(?P<name>[^\s#;]+)", re.MULTILINE)),
-    ("setup.py", re.compile(r"""\bsetup\((?:[^()]|\([^()]*\))*?\bname\s*=\s*["'](?P<name>[\w.-]+)["']""")),
-)
 INHERITS = re.compile(r"\bworkspace\s*=\s*true\b")
 MAX_SHOWN = 8  # packages that a message lists
 
@@ -121,26 +115,16 @@ def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]
 
 def _packages_in(tree: Tree, folder: str) -> list[Package]:
     """Return the package in a folder, if its files make one."""
-    prefix = f"{folder}/" if folder else ""
-    name = f"{prefix}pyproject.toml"
-    content = parse_toml(tree.text(name), name)
-    if f"{prefix}setup.py" not in tree.names and not {"project", "build-system"} & content.keys():
+    file = TomlFile.of(tree, posixpath.join(folder, "pyproject.toml"))
+    if posixpath.join(folder, "setup.py") not in tree.names and not {"project", "build-system"} & file.content.keys():
         return []
-    texts = [(tree.text(f"{prefix}{file}"), form) for file, form in NAMES if f"{prefix}{file}" in tree.names]
-    stated = [found["name"] for text, form in texts if (found := form.search(text))]
-    return [Package(folder, _stated_name(content) or next(iter(stated), ""))]
+    return [Package(folder, ProjectFile(replace(BLANK, subdirectory=folder), tree).own_name(""))]
 
 
 def _is_virtual(tree: Tree, folder: str) -> bool:
     """Whether a project only holds the settings of others."""
     file = TomlFile.of(tree, posixpath.join(folder, "pyproject.toml"))
     return any(file.value("tool", tool, key) is said for tool, key, said in NOT_A_PACKAGE)
-
-
-def _stated_name(content: Mapping[str, object]) -> str:
-    table = content.get("project")
-    name = table.get("name") if isinstance(table, dict) else None
-    return name if isinstance(name, str) else ""
 
 
 def _depth(folder: str) -> tuple[int, str]:
@@ -214,17 +198,21 @@ def project_of(tree: Tree, name: str = "") -> StarterProject:
     return StarterProject(package.folder, own, admitted, where, "version" in project.table("project"))
 
 
+def list_admitted(said: str, where: object, pythons: Iterable[Python]) -> list[Python]:
+    """Return the Pythons that a `requires-python` admits, all if it is invalid; raise InputError if it admits none."""
+    known, allowed = [*pythons], parse_or_all(said)
+    if found := [python for python in known if admits(allowed, python.version)]:
+        return found
+    msg = f"{where}: requires-python is {said!r}, expected one that admits some of {', '.join(map(str, known))}"
+    raise InputError(msg, hint="`fatwheel catalog update` adds what is newer than Fatwheel")
+
+
 def list_pythons(project: StarterProject, catalog: Catalog) -> list[str]:
     """Return the catalogued Pythons that the project admits and torch ships for."""
-    admitted = parse_or_all(project.requires_python)
     newest = catalog.torch[max(catalog.torch)].pythons["linux-x86_64"]  # it may not be built for every Python yet
     older = catalog.torch[Minor(max(catalog.torch).major, max(catalog.torch).minor - 1)].pythons["linux-x86_64"]
     shipped = [python for python in catalog.pythons if python in newest | older]
-    found = [str(python) for python in shipped if admits(admitted, python.version)]
-    if not found:
-        known = f"one that admits some of {', '.join(map(str, shipped))}"
-        raise InputError(f"{project.where}: requires-python is {project.requires_python!r}, expected {known}")
-    return found
+    return [str(python) for python in list_admitted(project.requires_python, project.where, shipped)]
 
 
 def find_abi(tree: Tree, project: StarterProject) -> TorchAbi:

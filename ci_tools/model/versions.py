@@ -235,6 +235,15 @@ def parse_or_all(text: str) -> SpecifierSet:
         return parse_specifiers("")
 
 
+def read_poetry(text: str) -> str:
+    """Return a specifier of poetry's as PEP 440 spells it, `>=3.10,<4` for `^3.10`; "" for alternatives and others."""
+    said = re.sub(r"~(\d+\.\d+)(?![\d.])", r"~=\1.0", text)  # ~3.10 admits 3.10 only
+    try:
+        return str(parse_specifiers(re.sub(r"\^(\d+)([\d.]*)", lambda it: f">={it[1]}{it[2]},<{int(it[1]) + 1}", said)))
+    except ValueError:
+        return ""
+
+
 def read_required(text: str) -> Required | None:
     """Return what a requirement (PEP 508) asks for, None if it is invalid; the versions in it are not parsed.
 

@@ -13,9 +13,9 @@ from ci_tools.errors import InputError
 from ci_tools.formats.toml import parse_toml
 from ci_tools.model.evidence import Project
 from ci_tools.model.names import ProjectName, VersionText
-from ci_tools.model.versions import parse_version
+from ci_tools.model.versions import parse_version, read_poetry
 from ci_tools.source.includes import SourceLine
-from ci_tools.source.versions import read_file_version, read_given
+from ci_tools.source.versions import read_file_version, read_name
 
 if TYPE_CHECKING:
     import configparser
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ci_tools.source.versions import OwnVersion
 
 TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
-ARRAY_OF_TABLES = re.compile(r"\s*\[\[\s*(.*?)\s*\]\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
 UNTOLD = "0.0.0"  # the version that setuptools reports where none is stated
 STATE_VERSIONS = (".cfg", ".py", ".toml", ".txt", "VERSION")
 LEAVE_OUT = "leave `version` out: it is then read again at each commit"
+POETRY = ("tool", "poetry", "dependencies")  # where poetry-core looks for what [project] does not say
 LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # the default backend (PEP 517)
 
 
@@ -61,11 +61,8 @@ class TomlFile(NamedTuple):
 
     def place(self, *words: str) -> SourceLine:
         """Return the first line that has all the words, or line 1."""
-        patterns = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words]
-        numbers = (
-            number for number, line in enumerate(self.lines, 1) if all(pattern.search(line) for pattern in patterns)
-        )
-        return SourceLine(self.path, next(numbers, 1))
+        whole = (rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words)
+        return SourceLine(self.path, _find_line(self.lines, *whole) or 1)
 
 
 def table(value: object, key: str) -> dict[str, Any]:
@@ -83,7 +80,7 @@ class ProjectFile:
         self.folder = PurePosixPath(request.subdirectory)
         self.name = self.path("pyproject.toml")
         self.lines = tree.text(self.name).splitlines()
-        if not self.lines and not tree.text(self.path("setup.py")):
+        if not self.lines and self.path("setup.py") not in tree.names:
             msg = f"{request.config}: the source has neither {self.name} nor {self.path('setup.py')}"
             raise InputError(msg, hint="name the project's folder with `source: {subdirectory: …}`")
         self.toml = TomlFile.of(tree, self.name)
@@ -122,27 +119,18 @@ class ProjectFile:
 
     @functools.cached_property
     def _lines_of_keys(self) -> dict[str, int]:
-        """The first line of each table and of each key in it."""
+        """The first line of each table and of each key in it; `a[0]` is the first table of an array."""
         found: dict[str, int] = {}
-        header = ""
+        header, seen = "", [""]
         for number, line in enumerate(self.lines, 1):
             if table := TABLE.match(line):
                 header = table[1]
                 found.setdefault(header, number)
+                found[f"{header}[{seen.count(header)}]"] = number
+                seen.append(header)
             if key := KEY.match(line):
                 found.setdefault(".".join(filter(None, (header, key[1]))).replace('"', ""), number)
         return found
-
-    def place_of_table(self, header: str, index: int) -> SourceLine:
-        """Return the place of the table at `index`, counted from 0, in an array of tables."""
-        found = [number for number, name in self._arrays_of_tables if re.fullmatch(header, name)]
-        return SourceLine(self.name, found[index] if index < len(found) else 1)
-
-    @functools.cached_property
-    def _arrays_of_tables(self) -> tuple[tuple[int, str], ...]:
-        """The line and the name of each table in an array of tables."""
-        found = ((number, ARRAY_OF_TABLES.match(line)) for number, line in enumerate(self.lines, 1))
-        return tuple((number, match[1]) for number, match in found if match)
 
     # -- setup.cfg
 
@@ -156,11 +144,8 @@ class ProjectFile:
     def place_of_setting(self, name: str) -> SourceLine:
         """Return the place of a name in setup.cfg, or line 1 if it is not found."""
         path = self.path("setup.cfg")
-        pattern = rf"\s*{name.replace('_', '[_-]')}\s*[=:]"
-        numbers = (
-            number for number, line in enumerate(self.tree.text(path).splitlines(), 1) if re.match(pattern, line)
-        )
-        return SourceLine(path, next(numbers, 1))
+        pattern = rf"^\s*{name.replace('_', '[_-]')}\s*[=:]"
+        return SourceLine(path, _find_line(self.tree.text(path).splitlines(), pattern) or 1)
 
     # -- the project
 
@@ -188,7 +173,7 @@ class ProjectFile:
         """Return the place of a key in the config, as precisely as known: there the user fixes the error."""
         config = self.request.config
         lines = self.tree.text(config).splitlines() if config in self.tree.names else []
-        found = next((number for number, line in enumerate(lines, 1) if re.match(rf"""["']?{key}["']?\s*:""", line)), 0)
+        found = _find_line(lines, rf"""^["']?{key}["']?\s*:""")
         return f"{config}:{found}" if found else config
 
     def _stated(self, key: str) -> str:
@@ -202,7 +187,7 @@ class ProjectFile:
     def own_name(self, observed: str) -> str:
         """Return the name that the project states, or that its observed build wrote; "" if neither does."""
         stated = self.text("project", "name") or self.setting("metadata", "name")
-        return stated or observed or next(read_given(self, "name"), "")
+        return stated or observed or next(read_name(self), "")
 
     def stated_version(self) -> str:
         """Return the version that stands in pyproject.toml or setup.cfg; "" if it stands elsewhere."""
@@ -227,6 +212,8 @@ class ProjectFile:
             return said, where
         if said := self.setting("options", "python_requires"):
             return said, self.place_of_setting("python_requires")
+        if self.backend.startswith("poetry") and (said := self.text(*POETRY, "python")):
+            return read_poetry(said), self.place(*POETRY, "python")
         return observed.get("Requires-Python", ""), SourceLine(self.path("setup.py"), 1) if observed else where
 
     def dependencies(self) -> Iterator[tuple[str, SourceLine]]:
@@ -238,6 +225,10 @@ class ProjectFile:
         if lines := self.setting("options", "install_requires").splitlines():
             place = self.place_of_setting("install_requires")  # found once, because it reads the whole file
             yield from ((line.strip(), place) for line in lines)
+        if self.backend.startswith("poetry") and not self.list("project", "dependencies"):
+            for name, said in self.table(*POETRY).items():
+                if name != "python" and not (isinstance(said, dict) and said.get("optional")):
+                    yield name, self.place(*POETRY, name)
 
     def read_pkg_info(self, field: str) -> str:
         """Return a field of PKG-INFO if the source is an sdist, else ""."""
@@ -278,6 +269,11 @@ class ProjectFile:
         """Return where the first of the files that may state a version has this text."""
         texts = ((name, self.tree.text(name)) for name in self.tree.files if name.endswith(STATE_VERSIONS))
         return next((SourceLine.at(name, text, text.index(version)) for name, text in texts if version in text), None)
+
+
+def _find_line(lines: Iterable[str], *patterns: str) -> int:
+    """Return the number of the first line in which all the patterns are; 0 if there is none."""
+    return next((number for number, line in enumerate(lines, 1) if all(re.search(one, line) for one in patterns)), 0)
 
 
 def _hint_at(variables: Iterable[str], what: str) -> str:

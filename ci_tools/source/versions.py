@@ -62,12 +62,19 @@ def _from_meson(project: ProjectFile) -> Iterator[str]:
     yield from MESON.findall(project.tree.text(project.path("meson.build")))
 
 
-def _from_cargo(project: ProjectFile) -> Iterator[str]:
-    """Yield the version in Cargo.toml or its workspace, which maturin reads by PEP 440: 1.0-rc.1 as 1.0rc1."""
+def read_name(project: ProjectFile) -> Iterator[str]:
+    """Yield the name that a project without a [project] table states where its backend looks for one."""
+    yield from _from_cargo(project, "name") if project.backend == "maturin" else ()
+    yield from filter(None, [project.text("tool", "poetry", "name")])
+    yield from read_given(project, "name")
+
+
+def _from_cargo(project: ProjectFile, key: str = "version") -> Iterator[str]:
+    """Yield what Cargo.toml or its workspace states; maturin reads a version by PEP 440: 1.0-rc.1 as 1.0rc1."""
     from ci_tools.source.backends.maturin import find_crate  # noqa: PLC0415 - only a maturin project needs it
 
     if crate := find_crate(project):
-        yield crate.version()
+        yield crate.stated(key)
 
 
 def _from_table(project: ProjectFile, *tool: str, source: tuple[str, str], file: str, pattern: str) -> Iterator[str]:

@@ -7,10 +7,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.providers import redist_facts
+from ci_tools.config.project import list_admitted
 from ci_tools.config.starter.cibuildwheel import Told
-from ci_tools.config.starter.survey import HOST, Survey, Switch, admitted, choose_versions
+from ci_tools.config.starter.survey import HOST, Survey, Switch, choose_versions
 from ci_tools.errors import InputError, close_names
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extensions, PlatformEvidence, explain_false_tag
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
@@ -26,7 +29,7 @@ from ci_tools.source.python_api import closure
 from ci_tools.source.requirements import Lacking, find_lacking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from ci_tools.catalog import Catalog, Cuda
     from ci_tools.source.files import Tree
@@ -206,7 +209,7 @@ def _write_manifest(project: ProjectFile, native: Iterable[PlatformEvidence]) ->
 
     It packs what a plugin or package data names as well (its guide: "Controlling files in the distribution").
     """
-    tree, start = project.tree, project.path(".").removesuffix(".")
+    tree, start = project.tree, project.path("x").removesuffix("x")
     setup = tree.text(project.path("setup.py"))
     packs_more = DEPENDS.search(setup) or PACK_ALL & {*map(name_of_required, project.build_requires())}
     if packs_more or not is_setuptools(project):
@@ -306,10 +309,7 @@ def _choose_pythons(
     """Return the Pythons that the package admits: without free-threaded ones if its native code does not name them."""
     bound = [one for one in native if one.shown.python_api.kind is not Binding.NONE]  # others need nothing of a Python
     declared = any(text.startswith(FREE_THREADED) for text in found.classifiers)
-    some = admitted(found.requires_python, catalog.pythons)
-    if not some:
-        msg = f"the project requires Python {found.requires_python}, and the catalog has none of these"
-        raise InputError(msg, hint="`fatwheel catalog update` adds what is newer than Fatwheel")
+    some = list_admitted(found.requires_python, found.project.name, catalog.pythons)
     chosen = tuple(python for python in some if not python.free_threaded or declared or not bound)
     named = tuple(filter(found.told.builds, chosen)) if is_per_python else ()
     is_meant = bool(named[1:]) or any(one.shown.python_api.kind is Binding.FULL for one in native)
@@ -384,31 +384,34 @@ DEEPEST = 2  # folders between a package's root and the folder of its modules: s
 
 def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> tuple[str, ...]:
     """Return the module that a project of this name installs, in a tuple; empty if it is not known."""
-    wanted = re.sub(r"[-_.]+", "_", name).lower()  # as PEP 503 normalises, with the underscore of a module
-    observed = {module for one in platforms for module in _top_modules(one.shown.members or ())}
+    wanted = canonicalize_name(name)
+    packed = ({line.partition(" sha256=")[0] for line in one.shown.members or one.shown.contents} for one in platforms)
+    observed = {module for members in packed for module in _top_modules(members)}
     stated = project.text("tool", "maturin", "module-name").partition(".")[0]
     # A folder with the name of what the project requires is its part for that, in a namespace.
     required = {name_of_required(text).replace("-", "_") for text, _ in project.dependencies()}
-    found = sorted(observed or {stated} - {""} or set(_modules_in(project)) - required)
-    same = [module for module in found if module.lower() == wanted]
+    found = sorted(observed or {stated} - {""} or set(_modules_in(project, wanted)) - required)
+    same = [module for module in found if canonicalize_name(module) == wanted]
     named = same or [module for module in found if module not in BESIDE and not module.startswith("_")]
     if len(named) > 1:
         # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
-        named = close_names(wanted, named)
+        named = close_names(wanted.replace("-", "_"), named)
     return tuple(named)
 
 
-def _top_modules(members: Iterable[str]) -> Iterator[str]:
-    """Yield the packages and modules at the top of a wheel with these members."""
+def _top_modules(members: Collection[str]) -> Iterator[str]:
+    """Yield the packages and modules at the top of a wheel with these members, or of its namespaces (PEP 420)."""
     for member in members:
-        top, _, below = member.partition("/")
-        module = top if below else re.sub(r"(\.[\w-]+)?\.(so|pyd)$|\.py$", "", top)  # _C.abi3.so, _C.pyd, mod.py
-        if module.isidentifier():
-            yield module
+        *folders, last = member.split("/")
+        paths = ("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
+        top = next((path for path in paths if f"{path}/__init__.py" in members), folders[0] if folders else "")
+        module = top or re.sub(r"(\.[\w-]+)?\.(so|pyd)$|\.py$", "", last)  # _C.abi3.so, _C.pyd, mod.py
+        if all(part.isidentifier() for part in module.split("/")):
+            yield module.replace("/", ".")
 
 
-def _modules_in(project: ProjectFile) -> Iterator[str]:
-    """Yield the packages that lie near the top of the project's folder, but those of another project inside it."""
+def _modules_in(project: ProjectFile, wanted: str) -> Iterator[str]:
+    """Yield the packages near the top of a project, with the namespace that is wanted, but those of another project."""
     prefix = project.path("pyproject.toml").removesuffix("pyproject.toml")
     others = {file.rpartition("/")[0] for file in project.tree.files if file.rpartition("/")[2] in SAYS_A_PROJECT}
     for file in project.tree.files:
@@ -417,4 +420,5 @@ def _modules_in(project: ProjectFile) -> Iterator[str]:
             above = "/".join((*folders[:-1], "__init__.py"))
             within = {f"{prefix}{'/'.join(folders[:depth])}" for depth in range(1, len(folders))}
             if f"{prefix}{above}" not in project.tree.names and folders[-1].isidentifier() and not within & others:
-                yield folders[-1]
+                paths = (".".join(folders[depth:]) for depth in range(len(folders)))
+                yield next((path for path in paths if canonicalize_name(path) == wanted), folders[-1])

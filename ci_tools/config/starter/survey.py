@@ -6,15 +6,17 @@ import re
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import product
+from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.config.project import list_admitted
 from ci_tools.config.starter.cibuildwheel import Told, read_cibuildwheel
 from ci_tools.errors import InputError, LabelError
 from ci_tools.model.evidence import Extensions, PlatformEvidence, Requirement
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Build, PlatformRequest, Request, Torch
-from ci_tools.model.versions import Minor, Python, admits, parse_or_all, parse_specifiers
+from ci_tools.model.versions import Minor, Python, admits, parse_specifiers
 from ci_tools.observe.collector import read_metadata, read_platforms
 from ci_tools.observe.switches import MAX_TRIED, VALUES
 from ci_tools.observe.versions.ask import WITHOUT_LABEL
@@ -160,10 +162,7 @@ def _make_public(found: Survey, observe: Callable[[Request], tuple[PlatformEvide
 def _choose_python(told: ProjectFile, torch: TorchRelease, catalog: Catalog) -> Python:
     """Return an admitted Python that is neither the oldest nor one that is too new for the project."""
     said, where = told.own_pythons({})
-    pythons = [one for one in admitted(said, catalog.pythons) if not one.free_threaded]
-    if not pythons:
-        expected = f"one that admits some of {', '.join(map(str, catalog.pythons))}"
-        raise InputError(f"{where}: requires-python is {said!r}, expected {expected}")
+    pythons = list_admitted(said, where, (one for one in catalog.pythons if not one.free_threaded))
     shipped = [python for python in pythons if python in torch.pythons[HOST]] or pythons  # or the newest ones
     return shipped[len(shipped) // 2]
 
@@ -179,9 +178,7 @@ def _summarise(
         project=project,
         name=project.own_name(observed.get("Name", ""))
         or project.read_pkg_info("Name")
-        or project.text("tool", "poetry", "name")
-        or package.folder.rpartition("/")[2]  # nothing that is read says another
-        or project.tree.root.name,
+        or PurePath(package.folder or project.tree.root).name,  # nothing that is read says another
         version=project.own_version(observed.get("Version", "")),
         requires_python=project.own_pythons(observed)[0],
         requires_torch=torch_requirement([*project.dependencies()] or required),
@@ -189,12 +186,6 @@ def _summarise(
         classifiers=tuple(map(str, project.list("project", "classifiers"))) or tuple(classifiers),
         platforms=platforms,
     )
-
-
-def admitted(specifier: str, pythons: Iterable[Python]) -> list[Python]:
-    """Return the Pythons that a `requires-python` admits; all if it is not a valid specifier."""
-    allowed = parse_or_all(specifier)
-    return [python for python in pythons if admits(allowed, python.version)]
 
 
 def choose_versions(required: Iterable[Requirement], catalog: Catalog) -> list[Minor]:

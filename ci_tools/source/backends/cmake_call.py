@@ -154,7 +154,7 @@ def read_cmake_call(project: ProjectFile, env: Mapping[str, str], cell: CellFact
         changed = table(override, "cmake")
         applies = holds(table(override, "if"), env, cell, frozenset(told)) if changed else False
         if applies is None:
-            place = project.place_of_table(r"tool\.scikit-build\.overrides", index)
+            place = project.place(f"tool.scikit-build.overrides[{index}]")
             return CmakeCall(doubt=f"{place}: how cmake is called depends on the machine")
         if applies:
             define = {**table(cmake, "define"), **table(changed, "define")}

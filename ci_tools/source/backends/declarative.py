@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, Mislabel, PythonApi
 from ci_tools.model.versions import Minor, admits, name_of_required
 from ci_tools.source.backends.facts import COMPILERS, MAY_SHIP, Read, requires_python, select_binaries
-from ci_tools.source.project_file import TomlFile, table
+from ci_tools.source.project_file import POETRY, TomlFile, table
 from ci_tools.source.requirements import build_requirements
 from ci_tools.source.syntax import parse_module
 
@@ -138,7 +138,7 @@ def _admits_python_2(admitted: SpecifierSet) -> bool:
 
 def _poetry_excludes_python_2(project: ProjectFile) -> bool:
     """Whether poetry's own table asks for Python 3: `^3.10`, or several such between bars."""
-    said = project.value("tool", "poetry", "dependencies", "python")
+    said = project.value(*POETRY, "python")
     alternatives = said.split("||") if isinstance(said, str) else []
     return bool(alternatives) and all(any(THREE.match(part) for part in one.split(",")) for one in alternatives)
 

@@ -94,11 +94,11 @@ class Crate:
                 return file
         return None
 
-    def version(self) -> str:
-        """Return the crate's version, which may be its workspace's; "" if neither states one."""
-        own = self.file.value("package", "version")
+    def stated(self, key: str) -> str:
+        """Return the crate's version, or another key, which may be its workspace's; "" if neither states one."""
+        own = self.file.value("package", key)
         if isinstance(own, dict) and own.get("workspace") and self.workspace:
-            own = self.workspace.value("workspace", "package", "version")
+            own = self.workspace.value("workspace", "package", key)
         return own if isinstance(own, str) else ""
 
     def is_library(self) -> bool:

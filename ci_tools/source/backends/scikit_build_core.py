@@ -81,7 +81,7 @@ class ScikitSettings:
         for index, override in enumerate(self.project.list("tool", "scikit-build", "overrides")):
             sets = table(override, "wheel").get(key, setting.value)
             applies = holds(table(override, "if"), self.env, self.cell, self.told) if sets != setting.value else False
-            place = self.project.place_of_table(r"tool\.scikit-build\.overrides", index)
+            place = self.project.place(f"tool.scikit-build.overrides[{index}]")
             if applies is None:
                 where = f"{setting.where}, with an override that depends on the machine ({place.line})"
                 return Setting(None, where, known=False)

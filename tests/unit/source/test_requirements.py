@@ -78,6 +78,19 @@ def test_a_module_of_another_project_that_nothing_brings_is_lacking(
 
 
 @pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        pytest.param('unyt = "^3"\n', [], id="required"),
+        pytest.param('unyt = { version = "^3", optional = true }\n', ["unyt demo.py:1"], id="optional"),
+    ],
+)
+def test_what_poetrys_own_table_requires_is_not_lacking(table: str, expected: list[str], tmp_path: Path) -> None:
+    project = '[build-system]\nbuild-backend = "poetry.core.masonry.api"\n[project]\nname = "demo"\nversion = "1"\n'
+    project += f'[tool.poetry.dependencies]\npython = "^3.12"\n{table}'
+    assert lacking(tmp_path, {"demo.py": "import unyt\n"}, project) == expected
+
+
+@pytest.mark.parametrize(
     ("file", "text"),
     [
         pytest.param("native/CMakeLists.txt", "pybind11_add_module(fastgrid grid.cc)", id="cmake-below"),

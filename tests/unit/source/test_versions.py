@@ -78,3 +78,37 @@ def test_a_name_that_no_build_has_said_is_the_one_that_setup_py_gives(tmp_path: 
     write(tmp_path, {"fatwheel.yml": CONFIG, "setup.py": script})
     project = ProjectFile(request_of(tmp_path), tree_at(tmp_path, {}))
     assert (project.own_name(""), project.own_name("seen")) == (name, "seen")
+
+
+@pytest.mark.parametrize(
+    ("backend", "file", "text"),
+    [
+        pytest.param("maturin", "Cargo.toml", '[package]\nname = "d"\nversion = "1"\n', id="cargo"),
+        pytest.param("poetry.core.masonry.api", "pyproject.toml", '[tool.poetry]\nname = "d"\n', id="poetry"),
+    ],
+)
+def test_a_name_without_a_project_table_is_the_one_that_the_backend_reads(
+    backend: str, file: str, text: str, tmp_path: Path
+) -> None:
+    system = f'[build-system]\nbuild-backend = "{backend}"\n'
+    files = {"pyproject.toml": system, file: f"{system if file == 'pyproject.toml' else ''}{text}"}
+    write(tmp_path, {"fatwheel.yml": CONFIG, **files})
+    assert ProjectFile(request_of(tmp_path), tree_at(tmp_path, {})).own_name("") == "d"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param("^3.12", "<4,>=3.12", id="caret"),
+        pytest.param("~3.12", "~=3.12.0", id="tilde"),
+        pytest.param(">=3.11,<3.14", "<3.14,>=3.11", id="as-pep-440"),
+        pytest.param("^2.7 || ^3.12", "", id="alternatives"),
+        pytest.param("*", "", id="any"),
+    ],
+)
+def test_the_pythons_of_poetrys_own_table_are_those_of_the_project(said: str, expected: str, tmp_path: Path) -> None:
+    system = '[build-system]\nbuild-backend = "poetry.core.masonry.api"\n'
+    project = f'{system}[tool.poetry.dependencies]\npython = "{said}"\n'
+    write(tmp_path, {"fatwheel.yml": CONFIG, "pyproject.toml": project})
+    pythons, where = ProjectFile(request_of(tmp_path), tree_at(tmp_path, {})).own_pythons({})
+    assert (pythons, str(where)) == (expected, "pyproject.toml:4")

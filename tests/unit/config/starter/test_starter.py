@@ -70,6 +70,29 @@ def test_a_wheel_is_tried_by_its_own_module_and_not_by_one_of_a_project_inside_i
     assert request.validate.imports == ("demo",)
 
 
+SPACED = PROJECT.replace("demo", "space.tool").replace('"torch>=2.8"', "")
+MODULE = 'from setuptools import setup\nsetup(py_modules=["thing"])\n'
+
+
+@pytest.mark.parametrize(
+    ("backend", "files", "module"),
+    [
+        pytest.param("hatchling.build", {"src/space/tool/__init__.py": ""}, "space.tool", id="by-its-files"),
+        pytest.param("setuptools.build_meta", {"src/space/tool/__init__.py": ""}, "space.tool", id="by-its-build",
+                     marks=pytest.mark.slow),
+        pytest.param("setuptools.build_meta", {"setup.py": MODULE, "thing.py": ""}, "thing", id="one-file",
+                     marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_a_wheel_is_tried_by_what_it_has_and_not_by_a_namespace(
+    backend: str, files: dict[str, str], module: str, tmp_path: Path
+) -> None:
+    project = pyproject(backend, "" if "hatch" in backend else '"setuptools"', SPACED)
+    write(tmp_path / "demo", {"pyproject.toml": project, **files})
+    found = starter.write(tmp_path / "demo", catalog.load(), shared_world())
+    assert found.starter.imports == (module,)
+
+
 @pytest.mark.parametrize(
     ("header", "lowest", "versions"),
     [
@@ -230,7 +253,7 @@ def test_a_project_whose_links_lead_to_folders_beside_it_has_all_of_its_reposito
     written = starter.write(root, catalog.load(), shared_world())
     request = loader.load(written.path, catalog.load())
     assert (request.source, request.subdirectory) == (PathSource(path="../.."), "python/one")
-    assert request.validate.imports is None  # demo.torch, and not the torch that it requires
+    assert request.validate.imports == ("demo.torch",)  # and not the torch that it requires
 
 
 def test_what_only_an_extra_brings_is_installed_for_the_trials(tmp_path: Path) -> None:
@@ -305,6 +328,14 @@ def test_files_that_an_sdist_would_lack_are_named(
     )
     assert written.starter.manifest == lines
     assert request.build.sdist is not bool(lines)
+
+
+@pytest.mark.slow
+def test_headers_of_a_project_in_a_folder_are_those_below_it(tmp_path: Path) -> None:
+    files = {"pyproject.toml": pyproject("setuptools.build_meta", '"setuptools"'), **HEADERS, "demo/__init__.py": ""}
+    write(tmp_path, {f"part/{name}": text for name, text in files.items()})
+    found = starter.write(tmp_path, catalog.load(), shared_world())
+    assert found.starter.manifest == "include b.h; recursive-include csrc *.h"
 
 
 @pytest.mark.slow
