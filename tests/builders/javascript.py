@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LONGEST = 120  # seconds
-READ = "const given = JSON.parse(require('fs').readFileSync(0, 'utf-8'));"
 WRITE = "process.stdout.write(JSON.stringify(found));"
 
 
@@ -28,10 +27,10 @@ def find_node() -> str:
 
 def call(script: str, expression: str, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON
     """Return the value of an expression over the functions of a script and `given`, as JSON carries it."""
-    program = f'"use strict";\n{READ}\n{script}\nconst found = {expression};\n{WRITE}'
+    read = f"const given = JSON.parse({json.dumps(json.dumps(given))});"
     done = subprocess.run(
-        [find_node(), "--input-type=commonjs", "--eval", program],
-        input=json.dumps(given),
+        [find_node(), "--input-type=commonjs", "-"],  # a script is longer than an argument may be
+        input=f'"use strict";\n{read}\n{script}\nconst found = {expression};\n{WRITE}',
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -69,7 +69,7 @@ def test_an_unknown_cause_has_the_last_lines_and_no_hint(tmp_path: Path) -> None
         pytest.param(
             Rejected("Backend 'mesonpy' is not available."), "the build backend mesonpy is not there", id="backend"
         ),
-        pytest.param(Rejected("error: subprocess-exited-with-error"), "a requirement is compiled", id="requirement"),
+        pytest.param(Rejected("error: subprocess-exited-with-error"), "a requirement is built here", id="requirement"),
         pytest.param(MachineError("No space left on device", hint="free some"), "free some", id="has-a-hint"),
         pytest.param(Rejected("odd"), "", id="unknown"),
     ],

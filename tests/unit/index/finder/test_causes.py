@@ -138,6 +138,9 @@ GB10 = """
 """
 NONE_FOUND = "ERROR: Could not find a version that satisfies the requirement demo (from versions: none)\n"
 MAC = "ld: warning: ignoring file '/e/libc10.dylib': found architecture 'x86_64', required architecture 'arm64'\n"
+NO_CLONE = "error: subprocess-exited-with-error\n\n\u00d7 git clone https://host/x did not run successfully.\n"
+IN_TORCH = '  File "C:\\e\\torch\\__init__.py", line 148, in <module>\n    raise err\n'
+FBGEMM = '"C:\\e\\torch\\lib\\fbgemm.dll" or one of its dependencies.'
 CMAKE_TRIES = """
 -- Trying 'Ninja' generator
   CMake was unable to find a build program corresponding to "Ninja".
@@ -167,6 +170,12 @@ CMAKE_TRIES = """
         pytest.param("fatal error: cuda_fp16.h: No such file or directory", "cuda-headers", id="a header of CUDA"),
         pytest.param("unable to execute 'nvcc': No such file or directory", "no-nvcc", id="nvcc is no C compiler"),
         pytest.param("unable to execute 'swig': No such file", "no-build-program", id="swig is no C compiler"),
+        pytest.param(f"{NO_CLONE}fatal: early EOF", "git-failed", id="nothing was compiled"),
+        pytest.param(f"{IN_TORCH}OSError: [WinError 126] Error loading {FBGEMM}", "torch-dll", id="a known DLL"),
+        pytest.param(
+            f"{IN_TORCH}ImportError: DLL load failed while importing _C: X", "torch-own-dll", id="torch's own"
+        ),
+        pytest.param("libcuda.so.1: file too short", "empty-driver-file", id="the driver's file is no package's"),
         pytest.param("No matching distribution found for demo==2", "no-file-at-all", id="no versions are listed"),
         pytest.param("ABI version 0x1000009 but this version of numpy is 0x2000000", "", id="numpy: half a sentence"),
         pytest.param(
