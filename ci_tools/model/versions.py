@@ -77,9 +77,10 @@ def admits(specifier: SpecifierSet, version: Minor) -> bool:
     """
     if version.nightly:
         return specifier.contains(str(version), prereleases=True)
-    named = (re.match(rf"{version.major}\.{version.minor}\.(\d+)", one.version) for one in specifier)
+    named = [re.match(rf"{version.major}\.{version.minor}\.(\d+)(\+.+)?", one.version) for one in specifier]
     patches = {max(int(match[1]) + step, 0) for match in named if match for step in (-1, 0, 1)}
-    releases = [f"{version}.{patch}" for patch in sorted({0, NEWEST_PATCH, *patches})]
+    labelled = [match[0] for match in named if match and match[2]]  # `==2.13.0+xpu` admits no release without the label
+    releases = [*(f"{version}.{patch}" for patch in sorted({0, NEWEST_PATCH, *patches})), *labelled]
     # With pre-releases: a Python or torch that is not released yet can be requested only so.
     return any(specifier.contains(release, prereleases=True) for release in releases)
 

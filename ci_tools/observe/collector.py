@@ -260,7 +260,7 @@ class _Collector:
         sources = self.sources(request)
         cells = self.cells(request)
         read: dict[object, CellEvidence] = {}
-        shown = {cell: self.cell(cell, request, sources, read) for cell in cells}
+        shown = {cell: self.refuse_torch(self.cell(cell, request, sources, read), cell) for cell in cells}
         common = shown[cells[0]]
         apart = {cell: one for cell, one in shown.items() if one != common}
         compiled = () if native else tuple(name for name in self.includes.tree.files if COMPILED.search(name))
@@ -280,6 +280,15 @@ class _Collector:
         if request.one_per_major:
             return cells
         return [cell for cell in cells if is_offered(cell, self.catalog)] or cells[:1]
+
+    def refuse_torch(self, found: CellEvidence, cell: Cell) -> CellEvidence:
+        """Return the evidence of a cell, whose build fails if it requires a torch with another accelerator's label."""
+        asked = torch_requirement(build_requirements(self.project))
+        labels = re.findall(r"==[^,+]+\+([\w.]+)", asked.specifier or "")
+        own = cell.accelerator.label if cell.accelerator else "cpu"
+        if not labels or own in labels or found.extensions is Extensions.NONE:
+            return found
+        return replace(found, unsupported=f"it requires torch {asked.specifier} ({asked.where})")
 
     @functools.cached_property
     def total(self) -> int:

@@ -24,6 +24,8 @@ from ci_tools.model.versions import Minor, admits
         pytest.param(">=3.15.0rc1", "3.15", True, id="from-a-candidate-on"),
         pytest.param("<3.15", "3.15", False, id="below"),
         pytest.param("==2.14.0", "2.14", True, id="torch"),
+        pytest.param("==2.14.0+xpu", "2.14", True, id="torch-of-a-label"),
+        pytest.param("==2.14.0+xpu", "2.13", False, id="another-torch-of-a-label"),
     ],
 )
 def test_a_specifier_admits_a_minor_version(specifier: str, version: str, *, expected: bool) -> None:

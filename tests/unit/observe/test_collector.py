@@ -69,6 +69,16 @@ def test_a_build_gets_the_torch_that_cmake_looks_for(
     assert ("CMakeLists.txt:3: cmake looks for torch" in shown.extensions_where) == bool(expected)
 
 
+@pytest.mark.parametrize(("label", "is_refused"), [("+cu130", False), ("+xpu", True), ("", False)])
+def test_a_torch_with_the_label_of_another_accelerator_cannot_build(
+    label: str, *, is_refused: bool, tmp_path: Path
+) -> None:
+    pyproject = SCIKIT.replace("[build-system]\n", f"[build-system]\nrequires = ['torch==2.13.0{label}']\n")
+    shown = found(tmp_path, {"pyproject.toml": pyproject, "CMakeLists.txt": "project(demo)\n", "a.cu": UNSTABLE})
+    assert bool(shown.unsupported) == is_refused
+    assert (shown.unsupported or "") in {"", "it requires torch ==2.13.0+xpu (pyproject.toml:2)"}
+
+
 # ---------------------------------------------------------------- against which Python
 
 
