@@ -233,6 +233,7 @@ class Witness:
         is_of_cargo = "setuptools-rust" in self.observer.subject.plugins and not observed.device_sources
         by_files = tuple(self.warn_of_files(view)) if is_of_cargo else ()
         lacking = by_files or self.owned.warn_of_kernels(build, view, told["off"])
+        lacking = (*lacking, *self.owned.warn_of_libraries(build))
         told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *of_cmake.warnings, *lacking)}
         return CellEvidence(
             extensions=build.extensions,

@@ -14,7 +14,7 @@ from ci_tools.model.request import Globs
 from ci_tools.observe.build import CMAKE, MAKE
 from ci_tools.observe.device_code import JIT, METAL, select_kernels
 from ci_tools.observe.python_label import GET_TAG
-from ci_tools.observe.views import SUPPOSED, is_question, is_same_everywhere, name_subject
+from ci_tools.observe.views import LISTED, SUPPOSED, is_question, is_same_everywhere, name_subject
 from ci_tools.source.files import matching
 from ci_tools.source.includes import COMPILED
 
@@ -95,7 +95,7 @@ def is_told(name: str) -> bool:
     """Whether a question is shown with the evidence."""
     if is_question(name):
         return not is_same_everywhere(name)
-    return name not in UNTOLD and not name.startswith(SUPPOSED)
+    return name not in UNTOLD and not name.startswith((SUPPOSED, LISTED))
 
 
 def describe_question(name: str) -> str:
@@ -170,6 +170,14 @@ class Owned:
             asked = [f"{describe_question(name)} ({at})" for name in DECIDING if (at := build.observed.asked.get(name))]
             by = f"; its build asks for {' and '.join(asked)}" if asked and not names else ""
             yield f"no kernel is compiled for it, though the source has {kernels[0]}{listed}{by}"
+
+    def warn_of_libraries(self, build: ObservedBuild) -> Iterator[str]:
+        """Yield a warning for each library that package_data lists, but neither the source has nor the build makes."""
+        for name, place in build.observed.asked.items():
+            library = name.removeprefix(LISTED)
+            if library != name and not any(member.endswith(library) for member, _ in build.observed.members):
+                who = "nor does this build make it (a command of `build: {before: […]}` can)"
+                yield f"{place}: package_data lists {library}: the source does not have it, {who}"
 
     def _find_packed(self, members: Iterable[str], ending: str) -> frozenset[str]:
         """Return the files of the source with an ending that a wheel holds, below whatever folder they are there."""

@@ -75,6 +75,7 @@ def name_subject(question: str) -> str:
 
 
 SUPPOSED = "supposed:"  # see inside/facts.py
+LISTED = "library:"  # before the name of one that package_data lists, noted among the questions
 
 
 class View(NamedTuple):
@@ -117,7 +118,7 @@ class View(NamedTuple):
             # No questions: that they were run is noted among them.
             **dict.fromkeys(("cmake", "get_tag", "git", "make")),
         }
-        return answers[name] if name in answers else getattr(self, name)
+        return answers.get(name) if name in answers or name.startswith(LISTED) else getattr(self, name)
 
 
 Switches = tuple[tuple[str, str], ...]  # variables that are set for a build, with their values

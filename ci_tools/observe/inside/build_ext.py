@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import itertools
 import os
 import re
 import shlex
@@ -58,6 +59,7 @@ USUAL_HEADER = re.compile(
 # Headers that come with the compilers of some systems: Apple's has no OpenMP.
 SYSTEMS_WITH = {"omp.h": frozenset({"linux", "windows"})}
 WORD = re.compile(r"\w+")
+NAMED_LIBRARY = re.compile(r"[^*?\[]+\.(?:so|pyd|dll|dylib)")  # without a wildcard, which may match nothing
 TWINS = ("ccompiler", "unixccompiler")  # modules that distutils and setuptools each have
 # Endings of a compiler's files, and those on Windows.
 ENDINGS = {
@@ -325,6 +327,9 @@ def _leave_data(real: Any) -> Any:
 
     @functools.wraps(real)
     def build(self: Any) -> None:
+        for name in itertools.chain.from_iterable((self.package_data or {}).values()):
+            if NAMED_LIBRARY.fullmatch(name):
+                FACTS.note(f"library:{name}")
         known = frozenset(FACTS.known["data"])
         if self.editable_mode or not known or any(FACTS.is_own(one.__code__.co_filename) for one in _methods(self)):
             real(self)

@@ -30,6 +30,14 @@ def shown(folder: Path, script: str) -> CellEvidence:
     return evidence_of(write(folder / "a", files)).platforms[0].shown
 
 
+@pytest.mark.parametrize(("listed", "is_warned"), [("lib/a.so", True), ("lib/*.so", False), ("data/1.bin", False)])
+def test_a_library_that_nobody_makes_is_said_to_be_missing(listed: str, *, is_warned: bool, tmp_path: Path) -> None:
+    found = shown(tmp_path, setup(f"package_data={{'demo': ['{listed}']}}"))
+    assert [f"package_data lists {listed}: the source does not have it" in one for one in found.warnings] == (
+        [True] * is_warned
+    )
+
+
 @pytest.mark.parametrize(
     "script",
     [
