@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.files import read_workflows
@@ -102,7 +103,12 @@ def _workflow(hub: Hub, repository: Repository, name: str) -> Workflow:
 
 
 def _list_newest(hub: Hub, workflow: Workflow, most: int) -> list[WorkflowRun]:
-    return hub.ask(lambda _: list(_newest(workflow, most)))
+    """Return at most `most` runs, which GitHub lists with the newest first."""
+
+    def is_wanted(run: WorkflowRun) -> bool:
+        return not run.event.startswith(PROPOSAL)
+
+    return hub.ask(lambda _: list(islice(filter(is_wanted, workflow.get_runs()), most)))
 
 
 def _read_jobs(hub: Hub, repository: Repository, found: Sequence[tuple[str, WorkflowRun]]) -> Iterator[RepositoryRun]:
@@ -157,14 +163,3 @@ class _KeptJobs(NamedTuple):
 
     def _path(self, run: WorkflowRun) -> Path:
         return self.folder / f"{run.id}-{run.run_attempt}.json"
-
-
-def _newest(workflow: Workflow, most: int) -> Iterator[WorkflowRun]:
-    """Yield at most `most` runs, which GitHub lists with the newest first."""
-    count = 0
-    for run in workflow.get_runs():
-        if count == most:
-            return
-        if not run.event.startswith(PROPOSAL):
-            count += 1
-            yield run

@@ -263,10 +263,6 @@ def _wrong_links(fields: Metadata) -> Iterator[str]:
             yield f"the address of {label!r} is not a web address: {address!r}"
 
 
-def _description(file: Archive) -> Iterator[str]:
-    return description_problems(file.metadata)
-
-
 def classifier_problems(metadata: bytes) -> Iterator[str]:
     """Yield a message for each classifier in METADATA that PyPI does not know or no longer accepts."""
     fields, _ = _read(metadata)
@@ -299,7 +295,10 @@ def _explain_markup(text: str) -> str | None:
     return complaints.getvalue().strip().partition("\n")[0].removeprefix("<string>:")
 
 
-RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (_size, _name, _platform, _content, _zip, _fields, _description)
+RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (
+    *(_size, _name, _platform, _content, _zip, _fields),
+    lambda file: description_problems(file.metadata),
+)
 
 
 def _read(metadata: bytes) -> tuple[Metadata | None, tuple[str, ...]]:

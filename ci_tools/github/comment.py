@@ -106,11 +106,9 @@ class _Thread:
     def own(self) -> list[IssueComment]:
         """Return Fatwheel's comments, the oldest first; comments of other authors never count."""
         listed = self.hub.ask(lambda _: list(self.listed()))
-        ours = [one for one in listed if one.user and one.user.login == self.login and self._is_marked(one)]
+        written = [one for one in listed if one.user and one.user.login == self.login]
+        ours = [one for one in written if plain(one.body).startswith(self.marker.strip())]
         return sorted(ours, key=lambda one: one.id)
-
-    def _is_marked(self, one: IssueComment) -> bool:
-        return plain(one.body).startswith(self.marker.strip())
 
     def add(self, text: str) -> IssueComment:
         def call(again: bool) -> IssueComment:  # noqa: FBT001 - the hub says whether it asks again

@@ -95,10 +95,8 @@ class PageWriter:
         while basis is None or not covers(basis, directory, shown):
             basis = directory
             # By number: the manifests of a large index do not all fit into memory.
-            deque(
-                map_concurrently(partial(self._show_nth_project, ledger, manifests, basis), range(len(manifests))),
-                maxlen=0,
-            )
+            by_number = partial(self._show_nth_project, ledger, manifests, basis)
+            deque(map_concurrently(by_number, range(len(manifests))), maxlen=0)
             others = sorted(basis.projects - shown) if basis.filling else ()
             deque(map_concurrently(partial(self._fill, ledger, basis), others), maxlen=0)
             directory = ledger.change_directory(partial(activate_folders, basis=basis, projects=shown))

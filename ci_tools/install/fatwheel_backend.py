@@ -767,16 +767,13 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
         base = os.path.join(home, "Library", "Caches")
     else:
         base = environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
-    for place in (Path(base, "fatwheel", "wheels"), Path(tempfile.gettempdir(), f"fatwheel-wheels-{_user()}")):
+    user = os.getuid() if hasattr(os, "getuid") else "here"
+    for place in (Path(base, "fatwheel", "wheels"), Path(tempfile.gettempdir(), f"fatwheel-wheels-{user}")):
         with suppress(OSError):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
             if os.access(place, os.W_OK) and (os.name == "nt" or place.stat().st_uid == os.getuid()):
                 return place
     return Path(tempfile.mkdtemp(prefix="fatwheel-wheels-"))
-
-
-def _user() -> str:
-    return str(os.getuid()) if hasattr(os, "getuid") else "here"
 
 
 @contextmanager

@@ -378,10 +378,6 @@ def _at_its_place(tree: Tree, subdirectory: str, root: Path) -> Tree:
     return Tree(root, tuple(f"{subdirectory}/{name}" for name in tree.files))
 
 
-def _images_of(path: Path, outside: Outside) -> str:
-    return " ".join(device_images(path, outside.cache / "audit"))
-
-
 def _refuse_bad(paths: Sequence[Path], plan: Plan, outside: Outside) -> None:
     findings = audit_files(paths, plan, outside)
     tell_findings(findings, outside)
@@ -393,4 +389,8 @@ def _with_owners(plan: Plan, outside: Outside) -> Plan | None:
     return plan if steps.is_on(outside.environ) else None
 
 
-CHECKS = Checks(accept=_refuse_surprise, images=_images_of, audit=_refuse_bad)
+CHECKS = Checks(
+    accept=_refuse_surprise,
+    images=lambda path, outside: " ".join(device_images(path, outside.cache / "audit")),
+    audit=_refuse_bad,
+)

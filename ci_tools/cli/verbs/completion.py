@@ -36,7 +36,9 @@ def _make_whole_parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="fatwheel", description=ABOUT)
     whole.add_argument("--version", action="store_true", help="print the version")
     top = whole.add_subparsers()
-    groups = {group: top.add_parser(group, help=_shorten(text)).add_subparsers() for group, text in GROUPS.items()}
+    groups = {
+        group: top.add_parser(group, help=text.partition(":")[0]).add_subparsers() for group, text in GROUPS.items()
+    }
     for name, verb in VERBS.items():
         group, _, word = name.rpartition(" ")
         parser = parser_of(name)
@@ -47,7 +49,3 @@ def _make_whole_parser() -> argparse.ArgumentParser:
         add_to = groups[group] if group else top
         add_to.add_parser(word, help=verb.text, parents=[parser], add_help=False)
     return whole
-
-
-def _shorten(text: str) -> str:
-    return text.partition(":")[0]

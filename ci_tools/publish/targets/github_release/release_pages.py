@@ -139,13 +139,9 @@ def _refuse_unknown(hubs: Sequence[Hub], name: str, known: Iterable[str]) -> NoR
 
 
 def _shown(index: WheelIndex, channels: Mapping[str, Stock]) -> dict[str, Stock]:
-    """Return the channels of a project that have pages, or get some."""
-    return {root: channels.get(root, Stock({}, {})) for root in ROOTS if root in channels or _has_pages(index, root)}
-
-
-def _has_pages(index: WheelIndex, root: str) -> bool:
-    """Return whether the channel has pages; the root always has."""
-    return not root or Ledger(index.store, root).is_there()
+    """Return the channels of a project that have pages, or get some; the root always has."""
+    there = [root for root in ROOTS if not root or root in channels or Ledger(index.store, root).is_there()]
+    return {root: channels.get(root, Stock({}, {})) for root in there}
 
 
 def _write(index: WheelIndex, ledger: Ledger, project: NormalizedName, has: Stock) -> Iterator[Page]:
