@@ -96,7 +96,9 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str
         toolchain.identity,
         *(
             f"{name}={value}"
-            for name, value in editions.variables(plan.project, plan.edition, plan.request.version).items()
+            for name, value in editions.variables(
+                plan.project, plan.edition, plan.request.version, plan.pins.commit
+            ).items()
         ),
     ]
     told = job or job_of_sdist(plan)

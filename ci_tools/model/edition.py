@@ -130,14 +130,17 @@ def version(base: str, edition: Edition) -> str:
     return f"{said.base_version}{post}.dev{edition.date}"
 
 
-def variables(project: Project, edition: Edition, said: str | None = None) -> dict[str, str]:
+def variables(project: Project, edition: Edition, said: str | None = None, commit: str | None = None) -> dict[str, str]:
     """Return the environment variables that give the edition's version to a build.
 
     `project` has the edition's version; `said` is the version in the config. A stable build gets variables only if the
     config names a version, or the project's own tool was asked for it. A commit without a tag is built like a stable
-    one. The names are those that backends and PyTorch's own builds read.
+    one. The names are those that backends and PyTorch's own builds read. With a version of
+    the project's own tool goes the `commit`: setuptools-scm writes it into the version's file, also for hatch-vcs.
     """
     told = tell_version(project.name, project.version)
+    if commit and project.told and not project.hides_git:
+        told["SETUPTOOLS_SCM_PRETEND_METADATA"] = f'{{node="g{commit}"}}'
     if edition.channel in {Channel.STABLE, None}:
         return told if said or project.told else {}
     return {**told, "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}

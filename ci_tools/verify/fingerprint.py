@@ -279,11 +279,12 @@ class Inputs(NamedTuple):
     def besides(self, own: Inputs) -> dict[str, str]:
         """Return in words how this differs from the job's own inputs, by axis."""
         settings = self.env, self.build_requires, self.archs
+        label = self.accelerator.label if self.accelerator else "no accelerator"
         found = {
             "host": self.host if self.host != own.host else "",
             "Python": f"Python {self.python}" if self.python != own.python else "",
             "torch": f"torch {self.torch or 'unseen'}" if self.torch != own.torch else "",
-            "accelerator": _label(self.accelerator) if self.accelerator != own.accelerator else "",
+            "accelerator": label if self.accelerator != own.accelerator else "",
             "settings": self.settings(own) if settings != (own.env, own.build_requires, own.archs) else "",
         }
         return {axis: words for axis, words in found.items() if words}
@@ -292,10 +293,6 @@ class Inputs(NamedTuple):
         """Return the variables, requirements or architectures that differ."""
         variables = sorted({name for name, _ in {*self.env} ^ {*own.env}})
         return ", ".join([*variables, *sorted({*self.build_requires} ^ {*own.build_requires})]) or "other archs"
-
-
-def _label(accelerator: Accelerator | None) -> str:
-    return accelerator.label if accelerator else "no accelerator"
 
 
 class Case(NamedTuple):

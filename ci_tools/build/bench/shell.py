@@ -73,7 +73,8 @@ class Shell(NamedTuple):
     def run_with_variables(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
         """Run one command; raise Rejected with the last lines of the log if it fails or reaches the deadline."""
         plan = self.bench.plan
-        version = editions.variables(plan.project, plan.edition, plan.request.version)  # as `told`, not for pip
+        # As `told`, not for pip.
+        version = editions.variables(plan.project, plan.edition, plan.request.version, plan.pins.commit)
         variables = {**self.isolated.variables, **self.told, **version, **told}
         left = max(self.deadline - time.monotonic(), 1)
         ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)

@@ -15,8 +15,6 @@ from ci_tools.publish.retention.tags import Naming, ReleaseTag, Retention, read_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from packaging.version import Version
-
 
 GIGABYTE = 10**9
 MISNAMED = "no template gives this tag"
@@ -136,8 +134,9 @@ def _judge_nightly(release: Stored, tag: ReleaseTag, ours: Sequence[ReleaseTag],
 def _fit_quota(judged: Sequence[Judged], project: str, retention: Retention) -> list[Judged]:
     """Remove superseded releases of a project, the oldest nightlies first, as long as its quota is exceeded."""
     found = list(judged)
+    # Nightlies are needed least, then candidates; of each, the older ones. False sorts first.
     spare = [
-        (_rank(one.tag), number)
+        ((not one.tag.is_nightly, not one.tag.candidate, one.tag.version, one.tag.candidate), number)
         for number, one in enumerate(found)
         if one.is_superseded and one.fate is ReleaseFate.KEEP and one.tag and one.tag.project == project
     ]
@@ -147,11 +146,6 @@ def _fit_quota(judged: Sequence[Judged], project: str, retention: Retention) -> 
             break
         found[number] = found[number].remove(f"{found[number].reason}, and {describe(exceeded)}")
     return found
-
-
-def _rank(tag: ReleaseTag) -> tuple[bool, bool, Version, int]:
-    """Return a key of how much a superseded release is needed: nightlies least, then candidates, older ones first."""
-    return not tag.is_nightly, not tag.candidate, tag.version, tag.candidate  # False sorts first
 
 
 def list_excess(judged: Sequence[Judged], namings: Sequence[Naming]) -> list[QuotaExcess]:

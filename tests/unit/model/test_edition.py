@@ -103,6 +103,14 @@ def test_a_build_is_told_by_the_names_that_backends_and_pytorch_know() -> None:
     assert variables(project, Edition(), "1.2.0").keys() < told.keys()
 
 
+def test_a_build_is_told_the_commit_of_a_version_that_its_own_tool_told() -> None:
+    name = "SETUPTOOLS_SCM_PRETEND_METADATA"
+    own = Project("demo", "1.2.0", "", "", "", told="setuptools-scm says 1.2.0")
+    assert variables(own, Edition(), commit="c1aeef8a7af7")[name] == '{node="gc1aeef8a7af7"}'
+    hidden, stated = own._replace(hides_git=True), own._replace(told="")
+    assert not [one for one in (hidden, stated) if name in variables(one, Edition(), "1.2.0", "c1aeef8a7af7")]
+
+
 # ---------------------------------------------------------------- files
 
 

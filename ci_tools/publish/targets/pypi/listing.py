@@ -65,7 +65,8 @@ class IndexPages:
                 packages = self._page(client, project).packages
             except NoSuchProjectError:
                 return {}
-        return {one.filename: _yank_reason(one) for one in packages if _public_version(one.filename) == version}
+        own = (one for one in packages if _public_version(one.filename) == version)
+        return {one.filename: clean_text(one.yanked_reason or "") if one.is_yanked else None for one in own}
 
     def _entry(self, client: PyPISimple, package: DistributionPackage, *, asked: bool) -> Held:
         sha256, uploaded = package.digests.get("sha256", ""), package.upload_time
@@ -142,10 +143,6 @@ class IndexPages:
     def _access_error(self, reason: str) -> InputError:
         hint = "set TWINE_USERNAME and TWINE_PASSWORD, or the index's section of .pypirc, to a user who may read it"
         return InputError(f"{self._address} cannot be read: {reason}", hint=hint)
-
-
-def _yank_reason(package: DistributionPackage) -> str | None:
-    return clean_text(package.yanked_reason or "") if package.is_yanked else None
 
 
 def _public_version(name: str) -> Version | None:
