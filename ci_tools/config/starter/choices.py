@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 PACK_ALL = frozenset({"pbr", "setuptools-git", "setuptools-scm"})  # with them, setuptools packs what git tracks
 DEPENDS = re.compile(r"\b(depends|headers|setup_requires)\s*=")  # these may have more packed
-OPENED = re.compile(r"""\bopen\(\s*["']([\w./-]+)["']""")  # by setup.py
+OPENED = re.compile(r"""\bopen\(\s*["']([\w./-]+)["'](?!\s*,\s*["'][awx])""")  # by setup.py, to read it
+FOR_SDIST = re.compile(r"^if [^\n]*\bsdist\b[^\n]*(?:\n(?:[ \t][^\n]*)?)+", re.MULTILINE)  # no wheel needs its files
 # What setuptools packs by itself (`sdist.add_defaults`, and the licences of `license_files`).
 PACKED = re.compile(r"README(\.(rst|txt|md))?|setup\.(py|cfg)|pyproject\.toml|(LICEN[CS]E|COPYING|NOTICE|AUTHORS).*")
 # A project() of CMake that finds no CUDA compiler fails.
@@ -210,7 +211,7 @@ def _write_manifest(project: ProjectFile, native: Iterable[PlatformEvidence]) ->
     It packs what a plugin or package data names as well (its guide: "Controlling files in the distribution").
     """
     tree, start = project.tree, project.path("x").removesuffix("x")
-    setup = tree.text(project.path("setup.py"))
+    setup = FOR_SDIST.sub("\n", tree.text(project.path("setup.py")))
     packs_more = DEPENDS.search(setup) or PACK_ALL & {*map(name_of_required, project.build_requires())}
     if packs_more or not is_setuptools(project):
         return

@@ -293,6 +293,7 @@ def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -
     assert not (tmp_path / "demo/fatwheel.yml").exists()
 
 
+NEWS = "import sys\nif 'sdist' in sys.argv:\n    1\n\n    open('news.txt')\nopen('made.txt', 'w')\nopen('README.md')\n"
 HEADERS = {
     "setup.py": """\
 from setuptools import Extension, setup
@@ -315,7 +316,7 @@ setup(packages=["demo"], ext_modules=[Extension("demo.a", ["csrc/a.c"])])
         pytest.param('"setuptools"', {"MANIFEST.in": "global-include *.h\nrecursive-exclude csrc *\n"},
                      "recursive-include csrc *.h", id="a-manifest-that-takes-some-back"),
         pytest.param('"setuptools"', {"MANIFEST.in": "global-include *.h\n", "flags.txt": "-O2", "README.md": "",
-                     "setup.py": f"{HEADERS['setup.py']}open('flags.txt'), open('README.md')\n"},
+                     "setup.py": f"{HEADERS['setup.py']}{NEWS}open('flags.txt')\n", "news.txt": "", "made.txt": ""},
                      "include flags.txt", id="a-file-that-setup-opens"),
         pytest.param('"setuptools", "setuptools-scm"', {}, "", id="a-plugin", marks=pytest.mark.long),
     ],
