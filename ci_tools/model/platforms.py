@@ -83,6 +83,7 @@ class AcceleratorKind(str):
     mentions: ClassVar[str] = "(?!)"  # the words of a build script that compiles for it, a regular expression
     kernels: ClassVar[str] = "(?!)"  # the endings of its kernels' names, a regular expression
     includes: ClassVar[str] = ""  # what such a file has in it, if its name is not among `sources`
+    own_headers: ClassVar[str] = ""  # includes of what no other compiler has, a regular expression
     file_words: ClassVar[str] = ""  # the words of build files that speak of it, if they are not `switches`
     usual_archs: ClassVar[tuple[str, ...]] = ()
     # -- the build

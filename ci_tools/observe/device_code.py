@@ -5,6 +5,7 @@ The files are only read: where a build can be observed, `observe` says what it c
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +20,7 @@ from ci_tools.observe.images import list_images
 from ci_tools.observe.switches import NO_SWITCH, OFF, OWN_ARCHS, list_arch_variables, list_definitions
 from ci_tools.source.backends.facts import NOT_PACKED
 from ci_tools.source.files import matching
-from ci_tools.source.includes import uncommented
+from ci_tools.source.includes import SourceLine, find_unconditional, uncommented
 from ci_tools.source.project_file import TomlFile
 
 if TYPE_CHECKING:
@@ -106,6 +107,17 @@ def select_kernels(tree: Tree, kind: str, folder: str, native: Globs) -> tuple[s
     if native.include and kind != CUDA:
         left |= {*tree.files} - {*matching(tree.files, native)}
     return tuple(name for name in list_device_sources(tree, kind, folder) if name not in left)
+
+
+def explain_header(build: ObservedBuild, view: View) -> str:
+    """Return where a source includes what only another accelerator's compiler has; "" if none does."""
+    for kind, command in itertools.product(KINDS.values(), build.compiles):
+        text = build.includes.text(command.source) if kind.own_headers and kind != view.kind else ""
+        if found := find_unconditional(kind.own_headers, text) if text else None:
+            return (
+                f"{SourceLine.at(command.source, text, found.end())}: it includes a header that only {kind.named} has"
+            )
+    return ""
 
 
 def warn_of_files(

@@ -13,7 +13,7 @@ from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.versions import name_of_required
 from ci_tools.observe.build import CMAKE, CYTHON, RAN, ObservedBuild, find_own_archs
 from ci_tools.observe.cells import TOO_MANY
-from ci_tools.observe.device_code import ArchVariables, find_cmake_archs, warn_of_files
+from ci_tools.observe.device_code import ArchVariables, explain_header, find_cmake_archs, warn_of_files
 from ci_tools.observe.owned import Owned, TriedWay, decide, describe_question, explain_loss, is_told, make_unknown
 from ci_tools.observe.python_label import explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
@@ -223,7 +223,7 @@ class Witness:
         """Return the evidence of a successful build without doubts."""
         named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
         build = self.open_build(named)
-        if foreign := explain_platform(build, view):
+        if foreign := explain_platform(build, view) or explain_header(build, view):
             return replace(make_unknown(foreign, unsupported=foreign), **told)
         switched = view._replace(env=(*view.env, *told["switches"]))
         place = observed.asked.get("gpu", "setup.py")

@@ -41,6 +41,11 @@ def is_unconditional(text: str, match: re.Match[str]) -> bool:
     return all(branches)
 
 
+def find_unconditional(pattern: str, text: str) -> re.Match[str] | None:
+    """Return the first match of a pattern in a text that is outside any `#if`."""
+    return next((one for one in re.finditer(pattern, text, re.MULTILINE) if is_unconditional(text, one)), None)
+
+
 def _guards(text: str, directive: re.Match[str], definition: str) -> bool:
     """Whether an `#ifndef` tests the macro that is defined inside it, or is the include guard of the header."""
     name = directive[2].strip()

@@ -57,6 +57,7 @@ class RocmKind(AcceleratorKind):
     kernels = r"\.(?:cu|hip)"  # hipify translates files for CUDA
     file_words = r"ROCM|\bHIP|HIP\b|HIPIFY|AMDGPU|GPU"
     sources = r"\.hip$"
+    own_headers = r"^[ \t]*#[ \t]*include[ \t]*[<\"]hip/hip_\w+"
     usual_archs = ("gfx90a", "gfx942", "gfx1100")
     arch_list = ("PYTORCH_ROCM_ARCH", ";")
     homes = ("ROCM_HOME", "ROCM_PATH")

@@ -21,7 +21,7 @@ from ci_tools.observe.collector import read_metadata, read_platforms
 from ci_tools.observe.switches import MAX_TRIED, VALUES
 from ci_tools.observe.versions.ask import WITHOUT_LABEL
 from ci_tools.observe.versions.teller import Teller
-from ci_tools.source.includes import uncommented
+from ci_tools.source.includes import find_unconditional, uncommented
 from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.requirements import build_requirements, torch_requirement
 
@@ -213,6 +213,9 @@ def _candidates(tree: Tree, torch: Minor, catalog: Catalog) -> Iterator[Platform
 
 def _has_code(tree: Tree, kind: AcceleratorKind) -> bool:
     """Whether a project may compile for an accelerator; the evidence of the platform then says whether it does."""
+    kernels = [tree.text(name) for name in tree.files if kind.own_headers and re.search(rf"{kind.kernels}$", name)]
+    if any(find_unconditional(kind.own_headers, text) for text in kernels):
+        return True
     if any(re.search(kind.sources, name) for name in tree.files):
         return True
     scripts = filter(BUILD_SCRIPT.search, tree.files)

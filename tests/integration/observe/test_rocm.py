@@ -11,7 +11,8 @@ import pytest
 
 from ci_tools.observe import inside
 from ci_tools.plan.contradictions import NO_OWNER
-from tests.builders.sources import plan_of, write
+from tests.builders.setuptools_projects import only
+from tests.builders.sources import evidence_of, plan_of, write
 from tests.unit.observe.test_rocm import ASKED, reason, rocm_job, written
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ def seen(folder: Path, script: str, rocm: str = ASKED, **files: str) -> Plan:
 
 def images(plan: Plan) -> dict[str, set[str]]:
     return {library.member.partition(".")[0]: set(library.images) for library in rocm_job(plan).libraries or ()}
+
+
+@pytest.mark.parametrize(("guard", "is_refused"), [("{}", True), ("#ifdef USE_ROCM\n{}#endif\n", False)])
+def test_a_kernel_that_includes_a_header_of_rocm_is_none_for_cuda(
+    guard: str, *, is_refused: bool, tmp_path: Path
+) -> None:
+    kernel = guard.format("#include <hip/hip_runtime.h>\n")
+    files = {**SOURCES, "k.cu": kernel, "setup.py": HEAD + SETUP.format(EITHER), "fatwheel.yml": only("linux-cuda")}
+    shown = evidence_of(write(tmp_path / "a", files)).platforms[0].shown
+    expected = "k.cu:1: it includes a header that only ROCm has" if is_refused else None
+    assert (shown.unsupported or None) == expected
 
 
 def test_sources_that_torch_translates_bring_the_rocm_job_with_their_place(tmp_path: Path) -> None:
