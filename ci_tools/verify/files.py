@@ -116,18 +116,15 @@ def _audit_file(path: Path, plan: Plan | None, outside: Outside) -> tuple[Findin
         to_pypi = plan_file.goes_to_pypi(plan, path.name) if plan else None
         findings = audit(path, job=jobs.get(path.name), limits=limits, work=work, to_pypi=to_pypi)
         if plan and path.name not in jobs:
-            findings = (*findings, _report_unknown_wheel(path, jobs))
+            message = f"the plan has no such wheel, {nearest(path.name, jobs)}"
+            unknown = Finding(path.name, "planned", Level.ERROR, message, path.name, "a wheel of the plan")
+            findings = (*findings, unknown)
     receipt = receipts.load(path)
     if receipt and plan:
         receipts.save(path, replace(receipt, findings=findings, audited=True))
     elif receipt:
         receipts.save(path, replace(receipt, findings=tuple(dict.fromkeys((*receipt.findings, *findings)))))
     return findings
-
-
-def _report_unknown_wheel(path: Path, jobs: Mapping[str, Job]) -> Finding:
-    message = f"the plan has no such wheel, {nearest(path.name, jobs)}"
-    return Finding(path.name, "planned", Level.ERROR, message, path.name, "a wheel of the plan")
 
 
 def _refuse_no_file(path: Path) -> None:

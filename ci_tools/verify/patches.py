@@ -20,7 +20,7 @@ from ci_tools.errors import InputError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.python import find
 from ci_tools.machine.workplace import scratch
-from ci_tools.model.files import Outcome, Receipt
+from ci_tools.model.files import Outcome
 from ci_tools.observe.collector import gather
 from ci_tools.plan import planner
 from ci_tools.plan.advise.advice import Advice, Advised, AdvisedPlan, advise
@@ -33,7 +33,7 @@ from ci_tools.source.includes import Includes
 from ci_tools.verify import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from ci_tools.build.jobs import Made
@@ -72,7 +72,7 @@ def consult(planned: Planned, out: Path, outside: Outside) -> tuple[Advised, tup
 
     The patch of an option whose effect is not planned is tried on a copy: it is shown if its plan is made.
     """
-    known = _receipts(planned, out)
+    known = {str(job.wheel): receipt for job in planned.plan.jobs if (receipt := receipts.load(out / job.wheel))}
     advised = advise(AdvisedPlan(planned.plan, planned.evidence, planned.catalog, planned.tree, known))
     found = (Patched(one, patch_of(planned.tree, one.option.edits)) for one in advised.advice)
     return advised, tuple(one if _is_planned(one, planned, outside) else one._replace(patch="") for one in found)
@@ -94,11 +94,6 @@ def try_patch(request: Request, tree: Tree, catalog: Catalog, patch: str, outsid
             return _plan_with_patch(request, tree, catalog, patch, folder.resolve() / "source", outside)
     except (InputError, Rejected):
         return None
-
-
-def _receipts(planned: Planned, out: Path) -> Mapping[str, Receipt]:
-    found = ((job.wheel, receipts.load(out / job.wheel)) for job in planned.plan.jobs)
-    return {wheel: receipt for wheel, receipt in found if receipt}
 
 
 def to_json(advised: Advised, patched: Sequence[Patched], proofs: Sequence[PatchProof] | None = None) -> dict[str, Any]:

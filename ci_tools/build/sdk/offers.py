@@ -6,7 +6,6 @@ RECORD (PEP 427).
 
 from __future__ import annotations
 
-import base64
 import csv
 import hashlib
 import io
@@ -20,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.errors import FatwheelError, InputError
+from ci_tools.formats.wheel import record_hash
 from ci_tools.machine import package_index
 from ci_tools.machine.http.policy import UNANSWERED, NoParts
 from ci_tools.machine.remote_wheel import RemoteWheel, explain_damage, remote_wheel, whole_wheel
@@ -222,7 +222,7 @@ class Parts:
     def _read(self, info: zipfile.ZipInfo) -> bytes:
         content = self.archive.read(info)
         said = self.digests.get(info.filename, "")
-        if said != (found := _digest(content)):
+        if said != (found := record_hash(content)):
             what = f"has the digest {found}, its RECORD says {said}" if said else "is not in its RECORD"
             msg = f"{self.offer.file}: {info.filename} {what}"
             raise InputError(
@@ -244,11 +244,6 @@ class Parts:
             self._record = hashlib.sha256(content).hexdigest()
             rows = csv.reader(io.StringIO(content.decode("utf-8")))
             self.digests = {row[0]: row[1] for row in rows if len(row) > 1 and row[1]}
-
-
-def _digest(content: bytes) -> str:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    return f"sha256={digest}"
 
 
 def _refuse_outside(member: str, wheel: str) -> str:

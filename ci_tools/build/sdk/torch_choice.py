@@ -105,18 +105,14 @@ def _fitting(
     chosen = next((one for one in known if one in fitting), next(iter(fitting), None))
     if chosen is None:
         offered = ", ".join(str(one) for one in sorted(versions, reverse=True)[:8]) or "none at all"
-        msg = f"where pip looks there is no torch{wanted.specifiers} for {_in_words(host)}; there is {offered}"
+        system = host.capitalize().replace("-", " on ")
+        msg = f"where pip looks there is no torch{wanted.specifiers} for {system}; there is {offered}"
         raise InputError(msg, page=PAGE)
     of_version = tuple(offer for offer in here if parse_version(offer.version.public) == chosen)
     pythons = sorted({python for offer in of_version for python in offer.pythons}, key=_age)
     if not any(offer.is_for_python(wanted.python) for offer in of_version):
         raise InputError(f"torch {chosen} is not for Python {wanted.python}; it is for {', '.join(pythons)}", page=PAGE)
     return of_version
-
-
-def _in_words(host: str) -> str:
-    system, _, machine = host.partition("-")
-    return f"{system.capitalize()} on {machine}"
 
 
 def _age(python: str) -> tuple[int, str]:

@@ -234,7 +234,9 @@ def merge_listings(
     """
     entries = _group_by_address(pages)
     counts = Counter(entry.said.at for entry in entries)
-    ranks = rank_names(project, [entry.said.name for entry in entries], twins=_has_twins(entries))
+    listed = Counter((folder, entry.said.name) for entry in entries for folder in entry.folders)
+    has_twins = any(count > 1 for count in listed.values())  # some page lists two files of one name
+    ranks = rank_names(project, [entry.said.name for entry in entries], twins=has_twins)
     files, others = [], []
     for entry, rank in zip(entries, ranks, strict=True):
         said, listing = entry
@@ -243,12 +245,6 @@ def merge_listings(
         elif not said.at.endswith("/") and "." in said.name.strip(".") and not said.name.endswith(WEB_PAGES):
             others.append(Link(only_in=tuple(sorted(listing)), rank=rank, **said._asdict()))
     return ForeignLinks(tuple(files), tuple(others))
-
-
-def _has_twins(entries: Iterable[_Entry]) -> bool:
-    """Return whether some page lists two files of one name."""
-    counts = Counter((folder, entry.said.name) for entry in entries for folder in entry.folders)
-    return any(count > 1 for count in counts.values())
 
 
 def _group_by_address(pages: Mapping[str, Iterable[Listed]]) -> list[_Entry]:

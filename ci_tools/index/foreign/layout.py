@@ -16,7 +16,7 @@ from ci_tools.index.manifest import is_project
 from ci_tools.index.pages import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from packaging.utils import NormalizedName
 
@@ -60,7 +60,11 @@ def find_layout(index: WheelIndex) -> Layout:
     # An empty object whose key ends in a slash is one that consoles create to show a folder.
     real = {key: one for key, one in entries.items() if one.size or (key and not key.endswith("/"))}
     own = {key: entry for key, entry in real.items() if not key.startswith((OWN, *others))}
-    left = [Left(place, "an index of its own: adopt it by its own address") for place in _present(others, entries)]
+    left = [
+        Left(place, "an index of its own: adopt it by its own address")
+        for place in sorted(others)
+        if any(key.startswith(place) for key in entries)
+    ]
     fronts: list[str] = []
     pages: dict[NormalizedName, dict[str, list[str]]] = {}
     deep = {key.split("/")[0] for key in own if is_page(key) and key.count("/") > 1}  # folders with pages below them
@@ -82,11 +86,6 @@ def find_layout(index: WheelIndex) -> Layout:
         left += [Left(key, "its name says no project that an index can have") for key in nameless]
     whole = {project: {folder: tuple(keys) for folder, keys in found.items()} for project, found in pages.items()}
     return Layout(own, whole, tuple(fronts), frozenset(filter(None, folders)), tuple(left))
-
-
-def _present(places: Iterable[str], entries: Iterable[str]) -> list[str]:
-    keys = tuple(entries)
-    return sorted(place for place in places if any(key.startswith(place) for key in keys))
 
 
 def is_page(key: str) -> bool:
