@@ -41,7 +41,7 @@ LOG = logging.getLogger(__name__)
 FIRST = "first"
 TRACED = "FATWHEEL_UNITS_TRACE"  # the variable of what a launcher runs: the file for trace.c, if it is traced
 REFUSED = b"fatwheel: it is not compiled any more, as the time limit is near\n"
-FORMAT = "2"  # of what the store holds: another one is not taken
+FORMAT = "3"  # of what the store holds: another one is not taken
 # Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).
 VARIABLES = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"),
@@ -370,10 +370,8 @@ class Desk:
 
     def _explain_change(self, unit: str, told: Mapping[str, str], names: FolderNames, store: UnitStore) -> str:
         """Return what is not as it was when the unit was last compiled; "" if it never was."""
-        for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"):
-            if found := manifests.load(name, store):
-                return manifests.explain(found, told, names, self.files, store)
-        return ""
+        found = next(manifests.load_all(unit, store), None)
+        return manifests.explain(found, told, names, self.files, store) if found else ""
 
 
 def read_object(key: str, store: UnitStore) -> StoredUnit | None:

@@ -81,7 +81,7 @@ def read_made(plan: Plan, job: str, tree: Tree, store: UnitStore) -> dict[str, M
     """Return the compile units of a job as they were made of this source, by the names of their sources."""
     source, made = _PlannedSource(tree, Digests(), store), dict[str, MadeUnit]()
     for unit in json.loads(store.read(_name(plan.project.name, job)) or b"[]"):
-        for found in _load_all(unit, source):
+        for found in manifests.load_all(unit, source.store):
             stored = read_object(found.key, store) if not _compare(found, source, is_own=True) else None
             if stored:
                 is_of_python = any(path.startswith(OF_PYTHON) for path in found.read)
@@ -89,13 +89,6 @@ def read_made(plan: Plan, job: str, tree: Tree, store: UnitStore) -> dict[str, M
                 made[found.told["source"].removeprefix(SOURCE)] = MadeUnit(stored.seconds, is_of_python, images)
                 break
     return made
-
-
-def _load_all(unit: str, source: _PlannedSource) -> Iterator[TextManifest]:
-    """Yield the manifests of a unit, the youngest first."""
-    for name in source.store.list_names(f"{manifests.MANIFESTS}/{unit}"):
-        if found := manifests.load(name, source.store):
-            yield found
 
 
 def _list_siblings(job: Job, plan: Plan) -> list[Job]:
@@ -107,7 +100,7 @@ def _list_siblings(job: Job, plan: Plan) -> list[Job]:
 
 def _find_change(unit: str, source: _PlannedSource, *, is_own: bool) -> str:
     """Return what has changed since a unit was compiled, by the youngest of its manifests; "" if nothing has."""
-    changes = [_compare(found, source, is_own=is_own) for found in _load_all(unit, source)]
+    changes = [_compare(found, source, is_own=is_own) for found in manifests.load_all(unit, source.store)]
     return "" if "" in changes else next(iter(changes), NOTHING_KNOWN)
 
 

@@ -265,3 +265,8 @@ def load(name: str, store: UnitStore) -> TextManifest | None:
         return TextManifest(**{**found, "absent": tuple(found["absent"])})
     except (KeyError, TypeError, ValueError, zlib.error):
         return None
+
+
+def load_all(unit: str, store: UnitStore) -> Iterator[TextManifest]:
+    """Yield the manifests of a unit, the youngest first."""
+    yield from filter(None, (load(name, store) for name in store.list_names(f"{MANIFESTS}/{unit}")))

@@ -26,6 +26,9 @@ BLANK = re.compile(rb"\n\s*\n")
 PLACES = (b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN", b"__builtin_source_location")
 # These are read only after preprocessing: by the assembler, or by a compiler that embeds by itself.
 READS = (b".incbin", b"\n#embed", b"\n# embed", b"\n#include", b"\n# include", b"\n#import")
+JOINT = re.compile(rb'"\s*"')  # of two strings that are one for a compiler
+# What raw strings hold: their blank lines, and lines that look like a mark, are part of the object.
+RAW = re.compile(rb'R"(?=([^()\\\s]{0,16})(\(.*?\))\1")', re.DOTALL)
 INCLUDE = re.compile(rb"\.include\b")  # the assembler's; torch's ATen/core/Tensor.h has a member `.included_`
 # What nvcc's last step includes besides what it generated (CUDA 13.0, `nvcc --keep`).
 LAST_STEP = '#include "crt/host_runtime.h"\n#include "fatbinary_section.h"\n'
@@ -115,12 +118,14 @@ class Preprocessor(NamedTuple):
             return UnitText(seconds=ran.seconds, plain="it cannot be preprocessed apart")
         content = place.read_bytes()
         place.unlink()
-        if any(word in content for word in READS) or INCLUDE.search(content):
+        joined = JOINT.sub(b"", content)
+        if any(word in joined for word in READS) or INCLUDE.search(joined):
             return UnitText(seconds=ran.seconds, plain="it reads a file while it is compiled (.incbin, #embed)")
         has_lines = call.has_lines or any(word in content for word in PLACES)
         reduced = _name_moved(content, self.moved) if has_lines else _drop_lines(content)
         lookups = _read_trace(trace.read_bytes(), call.cwd, place.parent.parent)
-        return UnitText(hashlib.sha256(reduced).hexdigest(), lookups, ran.seconds)
+        whole = b"\0".join((reduced, *(raw[2] for raw in RAW.finditer(content))))
+        return UnitText(hashlib.sha256(whole).hexdigest(), lookups, ran.seconds)
 
 
 def _preprocess(call: CompilerCall, further: Sequence[str]) -> list[str]:
@@ -158,9 +163,8 @@ def _drop_lines(content: bytes) -> bytes:
 def _name_moved(content: bytes, moved: Mapping[str, str]) -> bytes:
     """Return a text with the names of these folders in the lines that say where it is from."""
     for folder, name in moved.items():
-        content = re.sub(
-            rb'^(# \d+ ")' + re.escape(os.fsencode(folder)), rb"\1" + name.encode(), content, flags=re.MULTILINE
-        )
+        mark = re.compile(rb'^(# \d+ ")' + re.escape(os.fsencode(folder)), re.MULTILINE)
+        content = mark.sub(rb"\1" + name.encode(), content)
     return content
 
 
