@@ -143,6 +143,7 @@ class _StoreAnswer(NamedTuple):
     why: str = ""
     seconds: float = 0.0
     key: str = ""
+    read: frozenset[str] = frozenset()  # the files of a text that was made before the compiler runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +242,8 @@ class Desk:
             found = self._name_first(work, self.store, trace)
             asking = time.thread_time() - began + found.seconds
         said, errors = work.read_output()
-        if self.store and found.key and not ran.status:
+        is_of_text = all(self.files.changed(path) < work.began for path in found.read)
+        if self.store and found.key and not ran.status and is_of_text:
             self._keep(work, found.key, ran.seconds, self.store)
             self._note(call, found.key)
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
@@ -317,7 +319,7 @@ class Desk:
         stored = read_object(key, store)
         why = "" if stored else self._explain_change(unit, told, names, store)
         self._record(call, text, key, work.began, store)
-        return _StoreAnswer(stored, SAME_TEXT, why, text.seconds, key)
+        return _StoreAnswer(stored, SAME_TEXT, why, text.seconds, key, text.lookups.read)
 
     def _name_first(self, work: _Work, store: UnitStore, trace: Path) -> _StoreAnswer:
         """Return the key of a unit that was never compiled before, by the texts that nvcc kept: none is made twice."""

@@ -118,6 +118,22 @@ def test_a_compiler_that_is_replaced_under_its_name_is_another(
     assert found[0] != found[1]
 
 
+def test_an_object_of_a_header_that_changed_after_preprocessing_is_not_kept(
+    store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, real, header = [], shutil.which("g++"), tmp_path / "source/h.h"
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    change = f'case " $* " in *" -c "*) echo "int n = 2;" >{header} ;; esac'
+    write(tmp_path, {"bin/g++": f'#!/bin/sh\n{change}\nexec {real} "$@"\n'})
+    (tmp_path / "bin/g++").chmod(0o755)
+    for _ in range(2):
+        write(tmp_path, {"source/a.cpp": '#include "h.h"\n', "source/h.h": "int n = 1;\n"})
+        time.sleep(0.02)
+        with open_units(tmp_path, store) as units:
+            found.append(units.compile("g++", "a.cpp")[1])
+    assert found == [COMPILED, COMPILED]
+
+
 def test_what_is_embedded_is_what_the_compiler_embeds_now(
     units: Units, store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
