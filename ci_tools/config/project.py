@@ -64,7 +64,8 @@ class Package(NamedTuple):
 def find_packages(tree: Tree) -> tuple[Package, ...]:
     """Return the packages of a source, the root's first; of a folder with nothing but tools' settings there is none."""
     made = {file.rpartition("/")[0] for file in tree.files if file.rpartition("/")[2] in BUILD_FILES}
-    folders = sorted(made, key=_depth)
+    # The root is "", and has no slash as its children.
+    folders = sorted(made, key=lambda folder: (folder.count("/") + bool(folder), folder))
     released = [one for one in folders if not NOT_RELEASED & {part.lower() for part in one.split("/")}]
     found: list[Package] = []
     for chosen in (released, folders):  # a test's own pyproject.toml may be broken on purpose
@@ -125,10 +126,6 @@ def _is_virtual(tree: Tree, folder: str) -> bool:
     """Whether a project only holds the settings of others."""
     file = TomlFile.of(tree, posixpath.join(folder, "pyproject.toml"))
     return any(file.value("tool", tool, key) is said for tool, key, said in NOT_A_PACKAGE)
-
-
-def _depth(folder: str) -> tuple[int, str]:
-    return folder.count("/") + bool(folder), folder  # the root is "", and has no slash as its children
 
 
 # ---------------------------------------------------------------- the starter of a config

@@ -18,8 +18,7 @@ from ci_tools.observe.build import RAN, find_arch_warnings, list_request_archs
 from ci_tools.observe.cmake.options import CHOICE, NO_OPTION
 from ci_tools.observe.images import list_images
 from ci_tools.observe.switches import NO_SWITCH, OFF, OWN_ARCHS, list_arch_variables, list_definitions
-from ci_tools.source.backends.facts import NOT_PACKED
-from ci_tools.source.files import matching
+from ci_tools.source.files import NOT_PACKED, matching
 from ci_tools.source.includes import SourceLine, find_unconditional, uncommented
 from ci_tools.source.project_file import TomlFile
 

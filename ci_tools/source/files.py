@@ -41,6 +41,8 @@ BUILT = re.compile(
     r"\.(?:cpython-\d+[a-z]*(?:-[\w-]+)?\.so|cp\d+t?-win(?:32|_\w+)\.pyd|abi3\.(?:so|pyd))$"
     r"|(?:^|/)build/(?:lib|temp|bdist)\.[\w.-]+/"
 )
+NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"})
+BUILD_FILES = ("setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "CMakeLists.txt", "meson.build", "build.rs")
 CODE = (".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".mm", ".pyx", ".rs")
 MAX_NAMED = 5  # files that have changed
 PLAN = b'{\n "schema": 1,\n "request": {'  # the first bytes of a file that `fatwheel plan --out` writes
@@ -247,14 +249,19 @@ def whole_of(request: Request, tree: Tree) -> tuple[str, str]:
 def _leave_empty(request: Request, tree: Tree, outside: Outside) -> tuple[str, ...]:
     """Return the files without the submodules that are not checked out and not in the project's own folder.
 
-    They may be another project's of the repository, or one that a submodule needs for itself, as for its tests. As in a
-    clone, a build sees an empty folder; so it does of one in the own folder that no clone can check out, or that
-    .gitignore names.
+    They may be another project's of the repository, one that a submodule needs for itself, as for its tests, or one of
+    the project's own tests and pages that no build file names. As in a clone, a build sees an empty folder; so it does
+    of one in the own folder that no clone can check out, or that .gitignore names.
     """
     own = f"{request.subdirectory}/" if request.subdirectory else ""
     folders = [name for name in tree.files if stat.S_ISDIR(os.lstat(f"{tree.root}{os.sep}{name}").st_mode)]
+
+    def is_aside(name: str) -> bool:
+        parts = name.removeprefix(own).split("/")
+        return parts[0] in NOT_PACKED and not any(parts[-1] in tree.text(f"{own}{file}") for file in BUILD_FILES)
+
     around = tuple(f"{name}/" for name in (tree.checkout.nested(tree.files) if folders and tree.checkout else ()))
-    others = [name for name in folders if not name.startswith(own) or name.startswith(around)]
+    others = [name for name in folders if not name.startswith(own) or name.startswith(around) or is_aside(name)]
     lost = [*(tree.checkout.list_left_empty(folders) if folders and tree.checkout else ())]
     if others:
         names, paths = ", ".join(others), shlex.join(others)

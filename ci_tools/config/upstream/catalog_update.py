@@ -231,7 +231,9 @@ def _write_release(version: Minor, news: Facts) -> str:
     for key, table in news.items():
         if isinstance(table, dict):
             lines.append(f"[torch.{kind}.{key}]")
-            lines += [f"{_write_key(name)} = {_write_value(value)}" for name, value in table.items()]
+            # A key has quotes unless it has only letters, digits, - and _.
+            keys = {name: name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name) for name in table}
+            lines += [f"{keys[name]} = {_write_value(value)}" for name, value in table.items()]
     return "\n".join(lines) + "\n\n"
 
 
@@ -239,11 +241,6 @@ def _write_value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_write_value, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
-
-
-def _write_key(name: str) -> str:
-    """Return a key of TOML, in quotes unless it has only letters, digits, - and _."""
-    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
 
 
 def _find_pythons(known: Catalog, found: Iterable[Facts]) -> list[str]:

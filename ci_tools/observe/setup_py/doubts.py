@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.observe.python_label import trust_tag
-from ci_tools.source.backends.facts import NOT_PACKED
+from ci_tools.source.files import NOT_PACKED
 from ci_tools.source.includes import select_sources, torch_abi
 from ci_tools.source.requirements import exclude_torch
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import name_of_required
 from ci_tools.source.backends import declarative, scikit_build_core
-from ci_tools.source.backends.facts import COMPILERS, NOT_PACKED, CellFacts, Forced, Read, select_binaries
+from ci_tools.source.backends.facts import COMPILERS, CellFacts, Forced, Read, select_binaries
+from ci_tools.source.files import NOT_PACKED
 from ci_tools.source.includes import COMPILED
 from ci_tools.source.project_file import LEGACY_SETUPTOOLS
 from ci_tools.source.requirements import build_requirements

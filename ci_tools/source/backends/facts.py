@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.formats.binaries.magic import name_systems
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor, admits, parse_or_all
+from ci_tools.source.files import NOT_PACKED
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.syntax import parse_module
 
@@ -83,7 +84,6 @@ def requires_python(project: ProjectFile) -> SpecifierSet:
 # ---------------------------------------------------------------- compiled files in the source
 
 # Top-level folders of a project that no backend packs unless it is configured to.
-NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"})
 MAY_SHIP = "a compiled file, which the wheel may contain"
 
 

@@ -344,6 +344,16 @@ def test_a_submodule_that_is_not_checked_out_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "whole") == "part is a submodule that is not checked out, or a repository of its own"
 
 
+def test_a_submodule_of_tests_that_no_build_file_names_is_left_empty(tmp_path: Path) -> None:
+    whole = write(_with_submodule(tmp_path), {"tests/a.py": "", "setup.py": "packages = ['demo']\n"})
+    git(whole, "mv", "part", "tests/part")
+    committed(whole)
+    git(whole, "submodule", "deinit", "--quiet", "--all")
+    assert [name for name in opened(whole).files if name.startswith("tests/")] == ["tests/a.py"]
+    write(whole, {"setup.py": "include_dirs = ['tests/part']\n"})
+    assert refusal(whole).startswith("tests/part is a submodule that is not checked out")
+
+
 def test_a_submodule_of_a_submodule_may_be_left_out(tmp_path: Path) -> None:
     committed(write(tmp_path / "inner", {"b.cu": ""}))
     whole = _with_submodule(tmp_path)
