@@ -190,9 +190,8 @@ def project_of(tree: Tree, name: str = "") -> StarterProject:
     """
     package, _ = choose_package(tree, "")
     project = ProjectFile(replace(BLANK, subdirectory=package.folder), tree)
-    admitted, where = project.own_pythons({})
-    own = project.own_name("") or package.name or name or tree.root.name
-    return StarterProject(package.folder, own, admitted, where, "version" in project.table("project"))
+    own = package.name or name or tree.root.name
+    return StarterProject(package.folder, own, *project.own_pythons({}), "version" in project.table("project"))
 
 
 def list_admitted(said: str, where: object, pythons: Iterable[Python]) -> list[Python]:

@@ -50,6 +50,7 @@ ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
 SYNTAX = "SyntaxError"
 FREE_THREADED = "Programming Language :: Python :: Free Threading"  # https://pypi.org/classifiers
+ONE_SYSTEM = {"Operating System :: Microsoft": "windows", "Operating System :: MacOS": "macos"}
 
 
 class TorchChoice(NamedTuple):
@@ -179,8 +180,11 @@ def _why_not(one: PlatformEvidence, found: Survey) -> str:
         plain = next((other.shown for other in found.platforms if other.platform is Platform.LINUX_CPU), None)
         switch = next((it for it in found.switches if it.platform == one.platform), None)
         return _why_no_accelerator(shown, plain, switch)
+    systems = {" :: ".join(text.split(" :: ")[:2]) for text in found.classifiers if text.startswith("Operating System")}
+    only = next(iter(systems)) if len(systems) == 1 else ""
+    other = "" if one.platform.startswith(ONE_SYSTEM.get(only, "")) else f"the project's classifiers name only {only}"
     missed = (said[0] for one in shown.warnings if (said := NO_NVCC.match(one)))
-    return (_needs_cuda(found.project) or next(missed, "")) if shown.extensions is not Extensions.NONE else ""
+    return (other or _needs_cuda(found.project) or next(missed, "")) if shown.extensions is not Extensions.NONE else ""
 
 
 def _why_no_accelerator(shown: CellEvidence, plain: CellEvidence | None, switch: Switch | None) -> str:
@@ -394,10 +398,8 @@ def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEv
     found = sorted(observed or {stated} - {""} or set(_modules_in(project, wanted)) - required)
     same = [module for module in found if canonicalize_name(module) == wanted]
     named = same or [module for module in found if module not in BESIDE and not module.startswith("_")]
-    if len(named) > 1:
-        # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
-        named = close_names(wanted.replace("-", "_"), named)
-    return tuple(named)
+    # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
+    return tuple(close_names(wanted.replace("-", "_"), named) if len(named) > 1 else named)
 
 
 def _top_modules(members: Collection[str]) -> Iterator[str]:

@@ -197,13 +197,11 @@ def test_a_module_that_cffi_writes_in_python_is_of_its_declarations(changed: str
 
 
 def test_the_time_in_the_head_of_a_gzip_file_is_no_content(tmp_path: Path) -> None:
-    body = "import gzip\nwith gzip.open('demo/a.gz', 'wb') as file:\n    file.write(b'a' * 99)\n"
-    config = 'setup(name="demo", version="1.0", packages=["demo"], package_data={"demo": ["*.gz"]})\n'
-    files = {"setup.py": f"from setuptools import setup\n{body}{config}", "pyproject.toml": PROJECT, **FILES}
-    texts = {**files, "pyproject.toml": PROJECT.replace("REQUIRES", ""), "fatwheel.yml": CONFIG}
-    one = evidence_of(write(tmp_path / "a", texts)).platforms[0].shown
+    text = "import gzip\nfrom setuptools import setup\ngzip.open('demo/a.gz', 'wb').close()\n"
+    text += 'setup(name="demo", version="1.0", packages=["demo"], package_data={"demo": ["*.gz"]})\n'
+    one = shown(tmp_path, "", **{"setup.py": text})
     time.sleep(1.1)  # the head counts in seconds
-    other = evidence_of(write(tmp_path / "b", {**texts, "demo/b.py": ""})).platforms[0].shown
+    other = shown(tmp_path / "b", "", **{"setup.py": text, "demo/b.py": ""})
     assert {line for line in one.contents if "a.gz" in line} & {*other.contents}
 
 

@@ -70,6 +70,13 @@ def test_a_wheel_is_tried_by_its_own_module_and_not_by_one_of_a_project_inside_i
     assert request.validate.imports == ("demo",)
 
 
+def test_native_code_is_for_the_only_system_that_classifiers_name(tmp_path: Path) -> None:
+    project = PROJECT.replace('"torch>=2.8"', "") + 'classifiers = ["Operating System :: Microsoft :: Windows"]\n'
+    crate = '[package]\nname = "demo"\n[lib]\ncrate-type = ["cdylib"]\n[dependencies]\npyo3 = "0.28"\n'
+    files = {"pyproject.toml": pyproject("maturin", project=project), "Cargo.toml": crate}
+    assert platforms_of(start(tmp_path, files).request) == {Platform.WINDOWS}
+
+
 SPACED = PROJECT.replace("demo", "space.tool").replace('"torch>=2.8"', "")
 MODULE = 'from setuptools import setup\nsetup(py_modules=["thing"])\n'
 
