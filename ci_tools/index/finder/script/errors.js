@@ -1,9 +1,9 @@
 // The cause of an error that was pasted: the twin of causes.py, with its tables, CAUSES and TEXT; a test holds them equal.
 
 const [ESCAPES, SPACES, RECOVERED] = ["escapes", "spaces", "recovered"].map((name) => new RegExp(TEXT[name], "g"));
-const [HEAD, REST, PROBES, WARNING, HARMLESS] = ["head", "rest", "probes", "warning", "harmless"].map((name) => {
-  return new RegExp(TEXT[name]);
-});
+const [HEAD, REST, PROBES, WARNING, HARMLESS, FAILING] = ["head", "rest", "probes", "warning", "harmless", "failing"]
+  .map((name) => new RegExp(TEXT[name]));
+const LATE = 2; // what counts later than this is harmless on its own
 const SIGNS = CAUSES.map(({ signs }) => signs.map((sign) => new RegExp(sign, "gm")));
 
 /** Return the cause that the first row knows of the first line that any row knows; null if no row does. */
@@ -15,7 +15,8 @@ function explain(text) {
     return { rank: [rankOf(late, plain, match), countLines(plain.slice(0, match.index)), at], match };
   })).filter(({ match }) => match.index >= over);
   if (!found.length) return null;
-  const { rank: [, place, at], match } = found.reduce((a, b) => (compareParts(b.rank, a.rank) < 0 ? b : a));
+  const { rank: [rank, place, at], match } = found.reduce((a, b) => (compareParts(b.rank, a.rank) < 0 ? b : a));
+  if (rank > LATE && FAILING.test(plain.slice(match.index + match[0].length))) return null;
   const { name, lines: offer, cuda, ...row } = CAUSES[at];
   const values = Object.fromEntries(Object.entries({ library: "", ...match.groups }).map(([group, value]) => {
     return [group, (value ?? "").trim().split(/\s+/).join(" ")];

@@ -176,6 +176,8 @@ CMAKE_TRIES = """
             f"{IN_TORCH}ImportError: DLL load failed while importing _C: X", "torch-own-dll", id="torch's own"
         ),
         pytest.param("libcuda.so.1: file too short", "empty-driver-file", id="the driver's file is no package's"),
+        pytest.param("No module named 'triton'\nError completing request", "", id="a module that is done without"),
+        pytest.param("No module named 'triton'\nxformers 0.0.27", "no-triton", id="a module alone"),
         pytest.param("No matching distribution found for demo==2", "no-file-at-all", id="no versions are listed"),
         pytest.param("ABI version 0x1000009 but this version of numpy is 0x2000000", "", id="numpy: half a sentence"),
         pytest.param(
