@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
+DEBUG = re.compile(r"\.z?debug_|\.gnu_debug|\.note\.gnu\.build-id|\.(sym|str)tab")  # `strip` leaves most of it out
 TEXTS = re.compile(rb"[\x20-\x7e]{6,}")
 BLOCK = 1 << 16
 MAX_SHOWN = 6  # lines or symbols of one member
@@ -150,7 +151,8 @@ def describe_difference(own: Path, other: Path, name: str) -> str:
     texts = [{text for each in changed for text in TEXTS.findall(found.get(each, b""))} for found in sections]
     apart = [min(left).decode() for left in (texts[0] - texts[1], texts[1] - texts[0]) if left]
     shown = f", such as {' and '.join(apart)}" if apart else ""
-    return f"{name} differs in the sections {', '.join(changed[:MAX_SHOWN])}{shown}"
+    way = "; it is debug information only, which `-g0` or `strip` leaves out" if all(map(DEBUG.match, changed)) else ""
+    return f"{name} differs in the sections {', '.join(changed[:MAX_SHOWN])}{shown}{way}"
 
 
 def find_first_difference(one: bytes, two: bytes) -> int:
@@ -201,7 +203,7 @@ def _differences(own: Fingerprint, other: Fingerprint, claim: WheelClaim) -> Ite
     for name in sorted(own.members.keys() | other.members.keys()):
         mine, others = own.members.get(name), other.members.get(name)
         if mine is None or others is None:
-            yield f"{name} ({_side(in_own=mine is not None)})"
+            yield f"{name} (only in the {'cell' if mine is None else 'job'}'s wheel)"
         elif mine == others:
             continue
         elif name.endswith(".dist-info/METADATA"):
@@ -223,10 +225,6 @@ def _take_symbols(own: Fingerprint, other: Fingerprint) -> Fingerprint:
     known = {name: one.symbols for name, one in other.libraries.items()}
     taken = {name: one._replace(symbols=known.get(name, one.symbols)) for name, one in own.libraries.items()}
     return own._replace(libraries=taken)
-
-
-def _side(*, in_own: bool) -> str:
-    return f"only in the {'job' if in_own else 'cell'}'s wheel"
 
 
 def _apart(own: Sequence[str], other: Sequence[str]) -> str:

@@ -85,3 +85,12 @@ def test_a_difference_is_the_line_or_the_section_where_it_is(tmp_path: Path) -> 
     assert said.startswith("demo/l.so differs in the sections ")
     assert "tmpxft_00000001 and tmpxft_00000002" in said
     assert [are_libraries(one, ["demo/l.so"]), are_libraries(one, ["demo/l.so", "demo/a.py"])] == [True, False]
+
+
+def test_a_difference_in_debug_information_only_is_called_so(tmp_path: Path) -> None:
+    code = "int get(void) {{ int local_{0} = 1; return local_{0}; }}"
+    libraries = {name: compiled(code.format(name), (*FLAGS, "-g")) for name in ("a", "b")}
+    one, two = (make(tmp_path / name, LINUX, {"demo/l.so": found}) for name, found in libraries.items())
+    assert describe_difference(one, two, "demo/l.so").endswith(
+        "debug information only, which `-g0` or `strip` leaves out"
+    )
