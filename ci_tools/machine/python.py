@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ IDENTITY = (
     "import sys, sysconfig; "
     "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
 )
+UNANSWERED = re.compile(
+    r"Retry\(total=0,.* broken by '(?:.*: )?(.*?)(?:\"\))?': \S+$", re.MULTILINE
+)  # pip's last retry
 PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 IMAGES = Path("/opt/python")  # where manylinux images keep their interpreters (PEP 513)
 # Messages of pip and uv if they cannot reach an index or the disk is full. A misspelt name also gives "none".
@@ -125,7 +129,10 @@ class Environment:
         """Return the error of a failed install: MachineError for network or disk, Rejected for the project."""
         last = tail(self.log, 12, ended.start)
         shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
-        msg = f"{self.installer.name} cannot install {shown}; the last lines of {self.log}:\n{last}"
+        why = f"; the last lines of {self.log}:\n{last}"
+        if broken := UNANSWERED.search(last):
+            why = f": no answer from the index: {broken[1]}; its log: {self.log}"
+        msg = f"{self.installer.name} cannot install {shown}{why}"
         if any(sign in last for sign in MACHINE_SIGNS):
             return MachineError(msg, hint="check the network, the disk and the names, and run the same command again")
         return Rejected(msg)

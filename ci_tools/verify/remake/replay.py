@@ -72,7 +72,7 @@ def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) ->
     _refuse_machine(stated, planned, outside)
     out = outside.cache / "remakes" / stated.sha256  # it stays, with the log, if it differs or fails
     shutil.rmtree(out, ignore_errors=True)
-    alone = replace(outside, environ={**outside.environ, SWITCH: OFF})  # everything is compiled
+    alone = replace(outside, environ={"PIP_RETRIES": "2", **outside.environ, SWITCH: OFF})  # no store, few retries
     jobs.build(planned, [stated.job], out, alone, CHECKS)
     return Replayed(out / stated.wheel, read_stated(out / stated.wheel), url, tuple(notes))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine.storage import sha256_of
@@ -75,9 +75,13 @@ class StatedBuild(NamedTuple):
 
 def read_stated(path: Path) -> StatedBuild:
     """Return what the wheel at `path`, and the receipt beside it, state; raise InputError if that is no build."""
-    wheel = open_wheel(path)
-    with wheel.archive:
-        data = wheel.dist_info_data(SBOM)
+    try:
+        wheel = open_wheel(path)
+        with wheel.archive:
+            data = wheel.dist_info_data(SBOM)
+    except Rejected as error:
+        hint = "it was cut or changed on its way: fetch it again, or name the address that it is published at"
+        raise InputError(f"{path}: {error.message}, expected a whole wheel", hint=hint) from error
     if not data:
         raise InputError(f"{path.name} was not made by Fatwheel: it has no {SBOM} that says how it was built")
     try:
