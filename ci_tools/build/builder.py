@@ -60,14 +60,14 @@ from ci_tools.source.files import Tree
 from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ci_tools.build.bench.copies import Installations
     from ci_tools.build.requirements import Needs
     from ci_tools.build.shards.handover import Handed
     from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.build.toolchain import Toolchain
-    from ci_tools.build.units.launchers import Launchers
+    from ci_tools.build.units.report import UnitReport
     from ci_tools.build.units.store import UnitStore
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import BuiltWith
@@ -174,24 +174,18 @@ class Workshop:
 
     def _compile(self, job: Job, toolchain: Toolchain, bench: Bench) -> Built:
         """Return the wheel as the project's own build makes it, with each compile unit taken or compiled."""
-        needs, told = needs_of_job(job, bench.plan), self._variables(job, toolchain, bench)
         if not has_launchers(job, self.outside):
-            return self._backend("wheel", bench, toolchain, told, needs)
+            told = self._variables(job, toolchain, bench)
+            return self._backend("wheel", bench, toolchain, told, needs_of_job(job, bench.plan))
         store = open_store(job, self.outside) if self.takes_stored else None
         if self.handed:
             own = store.folder if store else bench.scratch / "handed"
             store = LayeredStore(folder=own, behind=self.handed.stores)
             store.take_costs()
-        with self._launch(job, bench, toolchain, told, store) as (launchers, book):
-            made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
-            compiler = launchers.identify(told, toolkit=False)
-            toolkit = launchers.identify(told, toolkit=True) if job.accelerator else ""
-            used = made.built_with._replace(compiler_sha256=compiler, toolkit_sha256=toolkit)
-            made = made._replace(built_with=used)
-            book(made.seconds)
+        made, report = self._make(job, toolchain, bench, store)
         if store:
-            keep_job(bench.plan.project.name, job.name, launchers.report, store)
-        for words in self.handed.list_missing(launchers.report) if self.handed else ():
+            keep_job(bench.plan.project.name, job.name, report, store)
+        for words in self.handed.list_missing(report) if self.handed else ():
             self.outside.reporter.say(f"{job.name}: {words}")
         return made
 
@@ -202,29 +196,28 @@ class Workshop:
         request = planned.plan.request
         without = replace(request, build=request.build._replace(after=()))  # there is no wheel for it to work on
         with self._bench(replace(planned.plan, request=without), planned.tree, job.name, job.minutes) as bench:
-            needs, told = needs_of_job(job, bench.plan), self._variables(job, toolchain, bench)
-            with self._launch(job, bench, toolchain, told, store, listing) as (launchers, book):
-                made = self._backend("wheel", bench, toolchain, {**launchers.take_over(told), **dict(job.env)}, needs)
-                book(made.seconds)
+            self._make(job, toolchain, bench, store, listing)
 
-    @contextmanager
-    def _launch(
-        self,
-        job: Job,
-        bench: Bench,
-        toolchain: Toolchain,
-        told: Mapping[str, str],
-        store: UnitStore | None,
-        listing: ListedBuild | None = None,
-    ) -> Iterator[tuple[Launchers, Callable[[float], None]]]:
-        """Yield the launchers of a job's compilers, and what takes the seconds of the project's own build."""
+    def _make(
+        self, job: Job, toolchain: Toolchain, bench: Bench, store: UnitStore | None, listing: ListedBuild | None = None
+    ) -> tuple[Built, UnitReport]:
+        """Return the wheel that the project's own build makes with launchers of its compilers, and its units."""
+        told, shims = self._variables(job, toolchain, bench), bench.plan.request.build.shims
         gate, project = open_gate(job, store, bench.deadline), bench.plan.project.name
         with (
             open_launchers(bench.scratch, told["PATH"], toolchain.python, project, gate, listing) as launchers,
             watch_units(launchers, job.name, bench.log, self.outside) as book,
         ):
-            launchers.shims.put(bench.plan.request.build.shims)
-            yield launchers, book
+            launchers.shims.put(shims)
+            variables, needs = {**launchers.take_over(told), **dict(job.env)}, needs_of_job(job, bench.plan)
+            made = self._backend("wheel", bench, toolchain, variables, needs)
+            if listing is None:  # else there is no wheel that says it
+                compiler = launchers.identify(told, toolkit=False)
+                toolkit = launchers.identify(told, toolkit=True) if job.accelerator else ""
+                used = made.built_with._replace(compiler_sha256=compiler, toolkit_sha256=toolkit)
+                made = made._replace(built_with=used)
+            book(made.seconds)
+        return made, launchers.report
 
     def build_sdist(self, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the project's sdist into `out`."""
@@ -359,12 +352,11 @@ class Workshop:
                 began = time.monotonic()
                 built = Path(project.build(what, bench.scratch / "built", settings))
                 seconds = time.monotonic() - began
-        except build.BuildBackendException as error:
-            if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
-                raise error.exception from None  # it is the error itself that the runner raised
-            raise _refuse_project(error, bench) from error
-        except build.BuildException as error:
-            raise _refuse_project(error, bench) from error
+        except (build.BuildBackendException, build.BuildException) as error:
+            raised = getattr(error, "exception", None)
+            if isinstance(raised, FatwheelError):  # by the runner, shell.run
+                raise raised from None  # it is the error itself that the runner raised
+            raise add_cause(Rejected(f"the project cannot be built: {error}; log: {bench.log}")) from error
         except Rejected as error:
             add_cause(error)
             raise
@@ -382,19 +374,14 @@ class Workshop:
         out = bench.scratch / "repaired"
         ended = repair.proven(wheel, job, out, bench.log, self.outside.environ)
         if ended.status:
-            error = build_error(bench.log, repair.explain_level(wheel, job.wheel_platform), ended.start)
-            level = repair.find_level(wheel, job.wheel_platform)
+            why, level = repair.judge_level(wheel, job.wheel_platform)
+            error = build_error(bench.log, why, ended.start)
             if not level:
                 raise error
             kept = made._replace(path=self.logs / wheel.name)
             shutil.move(wheel, kept.path)
             raise NewerSystem(error.message, job=job, level=level, made=kept)
         return next(out.iterdir())
-
-
-def _refuse_project(error: Exception, bench: Bench) -> FatwheelError:
-    """Return the error of a project whose backend cannot be started."""
-    return add_cause(Rejected(f"the project cannot be built: {error}; log: {bench.log}"))
 
 
 def _sbom(wheel: Path, job: Job, plan: Plan, local: str, built_with: BuiltWith) -> bytes:

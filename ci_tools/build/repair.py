@@ -41,7 +41,8 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
     if claimed := re.findall(r"(?:many|musl)linux\w+", wheel.stem.rpartition("-")[2]):
         wheel = _drop_claims(wheel, claimed, known[1] if known else platform.machine(), out.parent / "unclaimed")
     command = [*auditwheel, "repair", "--plat", job.wheel_platform, "--only-plat"]
-    return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
+    told = {"SOURCE_DATE_EPOCH": str(EPOCH), "PATH": os.pathsep.join((*OWN, environ.get("PATH", "")))}
+    return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=clean_environment(environ, told))
 
 
 def _drop_claims(wheel: Path, claimed: Collection[str], machine: str, folder: Path) -> Path:
@@ -58,26 +59,19 @@ def _drop_claims(wheel: Path, claimed: Collection[str], machine: str, folder: Pa
     return kept
 
 
-def explain_level(wheel: Path, wheel_platform: str) -> str:
-    """Return why auditwheel refuses a wheel: it keeps to a newer platform tag, has no library, or something else."""
+def judge_level(wheel: Path, wheel_platform: str) -> tuple[str, str]:
+    """Return why auditwheel refuses a wheel, and the manylinux tag that it keeps to, as manylinux_2_34_x86_64.
+
+    That is the oldest with every symbol that the wheel needs of its system. A library of this machine that auditwheel
+    copies into the wheel counts: Debian 12's libgomp needs glibc 2.34. There is none to name, "", if none has them all,
+    if the wheel has no library, if `wheel_platform` is not a manylinux tag, or if the wheel keeps to that one.
+    """
     if not _has_libraries(wheel):
-        return "the wheel is not the planned one"
+        return "the wheel is not the planned one", ""
     level = _find_oldest(wheel, wheel_platform)
     if level and _number(level) <= _number(wheel_platform):
-        return f"auditwheel does not repair the wheel, which keeps to {level}"
-    return f"the wheel does not keep to {wheel_platform}{', but to ' if level else ''}{level}"
-
-
-def find_level(wheel: Path, wheel_platform: str) -> str:
-    """Return the oldest manylinux tag with every symbol that a wheel needs of its system, as manylinux_2_34_x86_64.
-
-    A library of this machine that auditwheel copies into the wheel counts: Debian 12's libgomp needs glibc 2.34.
-
-    "" if none has them all, if it has no library, if `wheel_platform` is not a manylinux tag, or if the wheel keeps to
-    that one: there is no level to name then.
-    """
-    level = _find_oldest(wheel, wheel_platform)
-    return level if level and _number(level) > _number(wheel_platform) else ""
+        return f"auditwheel does not repair the wheel, which keeps to {level}", ""
+    return f"the wheel does not keep to {wheel_platform}{', but to ' if level else ''}{level}", level
 
 
 def _number(platform_tag: str) -> tuple[int, ...]:
@@ -92,7 +86,7 @@ def _find_oldest(wheel: Path, wheel_platform: str) -> str:
     from auditwheel.wheel_abi import analyze_wheel_abi  # type: ignore[import-untyped] # noqa: PLC0415 - as above
 
     known = MANYLINUX.fullmatch(wheel_platform)
-    if not known or not _has_libraries(wheel):
+    if not known:
         return ""
     machine, excluded = Architecture(known[1]), frozenset(catalog.load().brought)
     try:
@@ -107,11 +101,6 @@ def _has_libraries(wheel: Path) -> bool:
     found = open_wheel(wheel)
     with found.archive:
         return any(found.libraries)
-
-
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    tools = os.pathsep.join((*OWN, environ.get("PATH", "")))
-    return clean_environment(environ, {"SOURCE_DATE_EPOCH": str(EPOCH), "PATH": tools})
 
 
 def strip_own_rpaths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:

@@ -116,7 +116,8 @@ def build_error(log: Path, what: str, start: int = 0, source: Path | None = None
 
     With a known cause: the cause, the line that shows it, with paths relative to `source`, and a hint.
     """
-    before, output = (part.decode(errors="replace") for part in _split(log.read_bytes(), start))
+    content = log.read_bytes()
+    before, output = (part.decode(errors="replace") for part in (content[:start], content[start:]))
     found = explain(output)
     if found is None:
         return Rejected(f"{what}; the last lines of {log}:\n{tail(log, start=start)}")
@@ -125,10 +126,6 @@ def build_error(log: Path, what: str, start: int = 0, source: Path | None = None
     shown = "\n".join(f"  {line}" for line in (*quote.splitlines(), place))
     message = f"{what}: {says}\n{shown}\n{tail(log, FEW, start)}"
     return Rejected(message, hint=found.hint, page=found.page)
-
-
-def _split(content: bytes, at: int) -> tuple[bytes, bytes]:
-    return content[:at], content[at:]
 
 
 def add_cause(error: FatwheelError) -> FatwheelError:

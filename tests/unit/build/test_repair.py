@@ -48,30 +48,30 @@ def test_a_relabelled_wheel_holds_the_library_that_was_cleaned(tmp_path: Path) -
 def test_the_level_of_a_wheel_is_the_oldest_with_all_its_symbols(tmp_path: Path) -> None:
     later = '#include <stdio.h>\n__asm__(".symver puts,puts@GLIBC_2.2.5");\nint f(void) { return puts(""); }'
     old = make(tmp_path / "old", LINUX, {"demo/a.so": linked(later)})
-    assert repair.find_level(old, "manylinux_2_4_x86_64") == "manylinux_2_5_x86_64"
-    assert repair.find_level(old, "linux_x86_64") == ""
+    assert repair.judge_level(old, "manylinux_2_4_x86_64")[1] == "manylinux_2_5_x86_64"
+    assert repair.judge_level(old, "linux_x86_64")[1] == ""
     both = make(tmp_path / "both", LINUX, {"demo/a.so": linked(later), "demo/b.so": linked(NEWER)})
-    assert repair.find_level(both, "manylinux_2_17_x86_64") == "manylinux_2_28_x86_64"
+    assert repair.judge_level(both, "manylinux_2_17_x86_64")[1] == "manylinux_2_28_x86_64"
 
 
 def test_a_library_that_a_repair_copies_counts_for_the_level(tmp_path: Path) -> None:
     (tmp_path / "libnew.so").write_bytes(linked(NEWER, "-Wl,-soname,libnew.so"))
     needs = ("-Wl,--no-as-needed", f"-L{tmp_path}", "-lnew", f"-Wl,-rpath,{tmp_path}")
     wheel = make(tmp_path, LINUX, {"demo/a.so": linked("int g(void) { return 1; }", *needs)})
-    assert repair.find_level(wheel, "manylinux_2_17_x86_64") == "manylinux_2_28_x86_64"
-    assert repair.explain_level(wheel, "manylinux_2_17_x86_64").endswith(", but to manylinux_2_28_x86_64")
+    assert repair.judge_level(wheel, "manylinux_2_17_x86_64")[1] == "manylinux_2_28_x86_64"
+    assert repair.judge_level(wheel, "manylinux_2_17_x86_64")[0].endswith(", but to manylinux_2_28_x86_64")
 
 
 def test_a_wheel_that_keeps_to_its_level_is_not_said_to_miss_it(tmp_path: Path) -> None:
     old = make(tmp_path, LINUX, {"demo/a.so": linked("int f(void) { return 1; }")})
-    assert repair.find_level(old, "manylinux_2_28_x86_64") == ""
-    assert "not repair the wheel, which keeps to" in repair.explain_level(old, "manylinux_2_28_x86_64")
+    assert repair.judge_level(old, "manylinux_2_28_x86_64")[1] == ""
+    assert "not repair the wheel, which keeps to" in repair.judge_level(old, "manylinux_2_28_x86_64")[0]
 
 
 def test_a_wheel_without_a_library_is_not_said_to_miss_a_level(tmp_path: Path) -> None:
     hollow = make(tmp_path, LINUX, {"demo/__init__.py": b""})
-    assert repair.find_level(hollow, "manylinux_2_28_x86_64") == ""
-    assert repair.explain_level(hollow, "manylinux_2_28_x86_64") == "the wheel is not the planned one"
+    assert repair.judge_level(hollow, "manylinux_2_28_x86_64")[1] == ""
+    assert repair.judge_level(hollow, "manylinux_2_28_x86_64")[0] == "the wheel is not the planned one"
 
 
 def test_a_build_does_not_find_the_compiler_of_an_accelerator_that_is_not_its_own(tmp_path: Path) -> None:
