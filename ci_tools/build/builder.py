@@ -175,8 +175,8 @@ class Workshop:
     def _compile(self, job: Job, toolchain: Toolchain, bench: Bench) -> Built:
         """Return the wheel as the project's own build makes it, with each compile unit taken or compiled."""
         if not has_launchers(job, self.outside):
-            told = self._variables(job, toolchain, bench)
-            return self._backend("wheel", bench, toolchain, told, needs_of_job(job, bench.plan))
+            needs, told = needs_of_job(job, bench.plan), self._variables(job, toolchain, bench)
+            return self._backend("wheel", bench, toolchain, told, needs)
         store = open_store(job, self.outside) if self.takes_stored else None
         if self.handed:
             own = store.folder if store else bench.scratch / "handed"

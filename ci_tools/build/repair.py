@@ -62,9 +62,8 @@ def _drop_claims(wheel: Path, claimed: Collection[str], machine: str, folder: Pa
 def judge_level(wheel: Path, wheel_platform: str) -> tuple[str, str]:
     """Return why auditwheel refuses a wheel, and the manylinux tag that it keeps to, as manylinux_2_34_x86_64.
 
-    That is the oldest with every symbol that the wheel needs of its system. A library of this machine that auditwheel
-    copies into the wheel counts: Debian 12's libgomp needs glibc 2.34. There is none to name, "", if none has them all,
-    if the wheel has no library, if `wheel_platform` is not a manylinux tag, or if the wheel keeps to that one.
+    That is the oldest with every symbol that it needs, with the libraries that auditwheel copies (Debian 12's libgomp
+    needs glibc 2.34); "" if none has them all, without a library or a manylinux tag, or if it keeps to that one.
     """
     if not _has_libraries(wheel):
         return "the wheel is not the planned one", ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.units.calls import COMPILES, CUDA, LANGUAGES, NO_UNIT, PROBES, expand_words
+from ci_tools.build.units.calls import COMPILES, CUDA, LANGUAGES, LINKING, NO_UNIT, PROBES, expand_words
 from ci_tools.build.units.manifests import find_host_compiler
 from ci_tools.machine.process import output
 
@@ -97,7 +97,7 @@ class ListedBuild:
     def _link(self, asked: CompilerCall, seeds: Seeds, folder: Path) -> bool:
         words = [*expand_words(asked.words, asked)]
         at = words.index("-o") + 1 if "-o" in words else len(words)
-        asks = {word for word in words if NO_UNIT.fullmatch(word)} - {"-dlink", "-link"}
+        asks = {word for word in words if NO_UNIT.fullmatch(word)} - LINKING
         if at >= len(words) or asks or PROBES.search(f"{asked.cwd} {' '.join(words)}"):
             return False
         inputs = [os.path.normpath(asked.cwd / word) for word in words if Path(word).suffix in (*LINKED, *LANGUAGES)]

@@ -79,6 +79,7 @@ STRANGE_LINK = re.compile(
     r"|--build-id=(uuid|0x.*)"
 )
 LINK, LINKED = "link", (".o", ".a", ".so", ".lo")
+LINKING = frozenset({"-dlink", "-link"})  # of NO_UNIT, what nvcc links by
 PROBES = re.compile(r"CMakeScratch|CMakeTmp|\bcmTC_|CMake\w+CompilerId|meson-private|\bconftest\b")
 
 
@@ -113,10 +114,8 @@ class CompilerCall(NamedTuple):
 def read_call(program: Path, words: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> CompilerCall | None:
     """Return a call that compiles; None for a question, a link, or a probe of the build system, which is not one."""
     call = CompilerCall(program, tuple(words), cwd, environ)
-    around = [environ.get(f"NVCC_{place}_FLAGS", "") for place in ("PREPEND", "APPEND")] if call.is_nvcc else ["", ""]
     try:
-        given = [*shlex.split(around[0]), *words, *shlex.split(around[1])]
-        options = [*_list_options(expand_words(given, call), NVCC_VALUES if call.is_nvcc else HOST_VALUES)]
+        options = _read_options(call)
     except (OSError, ValueError):
         return call._replace(plain="a response file that cannot be read")
     names = {name for name, _ in options}
@@ -130,24 +129,34 @@ def read_call(program: Path, words: Sequence[str], cwd: Path, environ: Mapping[s
 
 
 def read_link(call: CompilerCall) -> CompilerCall | None:
-    """Return the call of a host compiler that links objects to one file; None for anything else.
+    """Return the call of a compiler that links objects to one file, for devices only too; None for anything else.
 
     Every word counts as one that the file depends on. What else it depends on is what the linker reads.
     """
     try:
-        words = [*expand_words(call.words, call)] if not call.is_nvcc else []
+        options = _read_options(call)
     except (OSError, ValueError):
         return None
-    options = [*_list_options(words, HOST_VALUES)]
+    words = [word for pair in options for word in pair if word]
     output = dict(options).get("-o", "")
     inputs = [value for name, value in options if not name and Path(value).suffix in LINKED]
-    parts = [*words, *(part for word in words if word.startswith("-Wl,") for part in word.split(","))]  # or by -Xlinker
-    is_strange = any(one.fullmatch(word) for one in (NO_UNIT, STRANGE) for word in words)
-    is_strange |= any(map(STRANGE_LINK.fullmatch, parts)) or bool(PROBES.search(f"{call.cwd} {words}"))
-    if is_strange or not inputs or not output or output.startswith("/dev/"):
+    asks = any(NO_UNIT.fullmatch(name) for name, _ in options if name not in LINKING or not call.is_nvcc)
+    if asks or PROBES.search(f"{call.cwd} {words}") or not inputs or not output or output.startswith("/dev/"):
         return None
+    parts = [part for word in words for part in word.split(",")]  # the linker's have one before them, -Wl or -Xlinker
+    of_compiler = [part for word in words if not word.startswith("-Wl,") for part in word.split(",")]
+    strange = [*filter(STRANGE.fullmatch, of_compiler), *filter(STRANGE_LINK.fullmatch, parts), ""][0]
     named = next((part.partition("=")[2] for part in parts if part.startswith("--dependency-file=")), "")  # of CMake
-    return call._replace(sources=(inputs[0],), language=LINK, output=output, dependencies=named, flags=tuple(words))
+    has_lines = call.is_nvcc and any(map(WITH_LINES.fullmatch, of_compiler))  # it compiles what it generated
+    told = call._replace(sources=(inputs[0],), language=LINK, output=output, dependencies=named, has_lines=has_lines)
+    return told._replace(flags=tuple(words), plain=strange)
+
+
+def _read_options(call: CompilerCall) -> list[tuple[str, str]]:
+    """Return each option of a call with its value (see `_list_options`), with those that nvcc's variables add."""
+    around = [call.environ.get(f"NVCC_{one}_FLAGS", "") if call.is_nvcc else "" for one in ("PREPEND", "APPEND")]
+    given = [*shlex.split(around[0]), *call.words, *shlex.split(around[1])]
+    return [*_list_options(expand_words(given, call), NVCC_VALUES if call.is_nvcc else HOST_VALUES)]
 
 
 def _describe(call: CompilerCall, options: Sequence[tuple[str, str]]) -> CompilerCall:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
-from ci_tools.build.units.calls import CompilerCall, read_call, read_link
+from ci_tools.build.units.calls import LINK, CompilerCall, read_call, read_link
 from ci_tools.build.units.gate import STARVED, TimeIsUp
 from ci_tools.build.units.launcher import receive, send
 from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram, read_lookups
@@ -203,24 +203,21 @@ class Desk:
         return f"{before}{self.programs[name]}" if name in self.programs and name != word else word
 
     def _answer_call(self, asked: LauncherLine, call: CompilerCall | None, plain: CompilerCall) -> None:
-        if call is None:
-            store = self.store if self.tracer and not self.listing else None
-            if store and (link := read_link(plain)):
-                with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:
-                    self._take_or_link(_Work(asked, link, [], Path(folder), time.time_ns()), store)
-                return
+        made = call or read_link(plain)
+        if not made or TRACED in asked.environ:  # the compiler that called this one has its seed, its memory, its trace
             asked.execute([str(plain.program), *plain.words])
             return
-        kept = self.folder / "kept" / self.seeds.seed(call)  # the same path every time: debug information may name it
-        further = [*self.seeds.list_words(call, kept)]
+        kept = self.folder / "kept" / self.seeds.seed(made)  # the same path every time: debug information may name it
+        further = [*self.seeds.list_words(made, kept)]
         with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder:
-            self._take_or_compile(_Work(asked, call, further, Path(folder), time.time_ns()))
+            self._take_or_make(_Work(asked, made, further, Path(folder), time.time_ns()))
         shutil.rmtree(kept, ignore_errors=True)
 
-    def _take_or_compile(self, work: _Work) -> None:
-        """Give a unit its object from the store, or let it be compiled."""
+    def _take_or_make(self, work: _Work) -> None:
+        """Give a unit its object from the store, or a link its file, or let the compiler run."""
         call, began = work.call, time.thread_time()
-        found = self._find(work, self.store) if self.store and not call.plain else _StoreAnswer(why=call.plain)
+        store = self.store if not (self.listing and call.language == LINK) else None
+        found = self._find(work, store) if store and not call.plain else _StoreAnswer(why=call.plain)
         asking = time.thread_time() - began + found.seconds
         run = UnitRun(self.seeds.name(call), work.began / 1e9)
         if found.stored:
@@ -238,40 +235,16 @@ class Desk:
             self.report.add(call, LEFT, run=run)
             work.asked.end(1, b"", REFUSED)
             return
-        if trace and self.store and not ran.status:
-            found = self._name_first(work, self.store, trace)
+        if trace and store and not ran.status:
+            found = self._name_made(work, store, trace)
             asking = time.thread_time() - began + found.seconds
-        said, errors = work.read_output()
-        is_of_text = all(self.files.changed(path) < work.began for path in found.read)
-        if self.store and found.key and not ran.status and is_of_text:
-            self._keep(work, found.key, ran.seconds, self.store)
+        if store and found.key and not ran.status and all(self.files.changed(one) < work.began for one in found.read):
+            self._keep(work, found.key, ran.seconds, store)
             self._note(call, found.key)
         how = FAILED if ran.status else COMPILED if found.key or not found.why else PLAIN
-        if self.store and not ran.status:
-            keep_cost(run.name, ran.cost, self.store)
+        if store and not ran.status:
+            keep_cost(run.name, ran.cost, store)
         self.report.add(call, how, found.why, asking, run)
-        work.asked.end(ran.status, said, errors)
-
-    def _take_or_link(self, work: _Work, store: UnitStore) -> None:
-        """Give a link its file from the store if it reads what it read before, or let the linker run, and record it."""
-        call, told = work.call, self._tell(work.call)
-        names, unit = self.seeds.names_of(call), self.seeds.name(call)
-        _, stored = self._find_unchanged(unit, digest_value(told), names, store)
-        if stored:
-            _put(stored, call, self.seeds.site)
-            (call.cwd / call.output).chmod(0o755)
-            self.report.taken_links.append(call.output)
-            work.asked.end(0, stored.said, stored.errors)
-            return
-        trace = work.folder / f"compiler{TRACE}"
-        trace.touch()
-        ran = work.compile(trace)
-        lookups = read_lookups(trace, call, self.folder)
-        if not ran.status and manifests.is_reliable(lookups, call, self.files, work.began - manifests.LAG):
-            key = digest_value([told, [self.files.digest(path) for path in sorted(lookups.read)]])
-            self._keep(work, key, ran.seconds, store)
-            made = manifests.record(key, digest_value(told), told, lookups, names, self.files)
-            manifests.save(made, unit, names, store)
         work.asked.end(ran.status, *work.read_output())
 
     def _keep(self, work: _Work, key: str, seconds: float, store: UnitStore) -> None:
@@ -288,7 +261,7 @@ class Desk:
 
     def _compile(self, work: _Work, trace: Path | None, run: UnitRun) -> tuple[RanProgram, UnitRun]:
         """Let the compiler run once it may, and a second time with nothing beside it if it had too little memory."""
-        if TRACED in work.asked.environ:  # the compiler that called this one has what it needs, and waits for it
+        if work.call.language == LINK:  # it waits for no memory
             ran = work.compile(trace)
             return ran, run._replace(cost=ran.cost)
         for alone in (False, True):
@@ -304,38 +277,37 @@ class Desk:
         return ran, run
 
     def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:
-        """Look for a unit's object: by the files that it read before, then by its text."""
+        """Look for what a unit or a link makes: by the files that it read before, then by a unit's text."""
         call = work.call
         told, names, unit = self._tell(call), self.seeds.names_of(call), self.seeds.name(call)
         key, stored = self._find_unchanged(unit, digest_value(told), names, store)
         if stored:
             return _StoreAnswer(stored, UNCHANGED, key=key)
-        if call.is_nvcc and self.tracer and not [*store.list_names(f"{manifests.MANIFESTS}/{unit}")]:
+        is_new = call.is_nvcc and self.tracer and not [*store.list_names(f"{manifests.MANIFESTS}/{unit}")]
+        if is_new or call.language == LINK:
             return _StoreAnswer(how=FIRST)
-        text = self.preprocessor.read(call, work.further, work.asked.run, work.folder)
-        if text.plain:
-            return _StoreAnswer(why=text.plain, seconds=text.seconds)
-        key = self._key(call, text)
-        stored = read_object(key, store)
-        why = "" if stored else self._explain_change(unit, told, names, store)
-        self._record(call, text, key, work.began, store)
-        return _StoreAnswer(stored, SAME_TEXT, why, text.seconds, key, text.lookups.read)
+        known = manifests.load_all(unit, store)
+        why = next((manifests.explain(one, told, names, self.files, store) for one in known), "")
+        named = self._name_made(work, store)
+        return named if named.why else named._replace(stored=read_object(named.key, store), how=SAME_TEXT, why=why)
 
-    def _name_first(self, work: _Work, store: UnitStore, trace: Path) -> _StoreAnswer:
-        """Return the key of a unit that was never compiled before, by the texts that nvcc kept: none is made twice."""
-        text = self.preprocessor.read(work.call, work.further, work.asked.run, work.folder, trace)
-        if text.plain:
-            return _StoreAnswer(why=text.plain, seconds=text.seconds)
-        key = self._key(work.call, text)
-        self._record(work.call, text, key, work.began, store)
-        return _StoreAnswer(seconds=text.seconds, key=key)
-
-    def _record(self, call: CompilerCall, text: UnitText, key: str, began: int, store: UnitStore) -> None:
-        """Write the manifest of a text that was made since `began`, if it tells everything."""
-        told, names = self._tell(call), self.seeds.names_of(call)
-        if manifests.is_reliable(text.lookups, call, self.files, began - manifests.LAG):
-            made = manifests.record(key, digest_value(told), told, text.lookups, names, self.files)
+    def _name_made(self, work: _Work, store: UnitStore, trace: Path | None = None) -> _StoreAnswer:
+        """Return the key of what is made, and record what it read; a `trace` has that of a link, or of nvcc's first."""
+        call = work.call
+        if trace and call.language == LINK:
+            lookups, seconds = read_lookups(trace, call, self.folder), 0.0
+            key = digest_value([self._tell(call), [self.files.digest(path) for path in sorted(lookups.read)]])
+        else:
+            text = self.preprocessor.read(call, work.further, work.asked.run, work.folder, trace)
+            if text.plain:
+                return _StoreAnswer(why=text.plain, seconds=text.seconds)
+            lookups, seconds, key = text.lookups, text.seconds, self._key(call, text)
+        is_reliable = manifests.is_reliable(lookups, call, self.files, work.began - manifests.LAG)
+        if is_reliable:
+            told, names = self._tell(call), self.seeds.names_of(call)
+            made = manifests.record(key, digest_value(told), told, lookups, names, self.files)
             manifests.save(made, self.seeds.name(call), names, store)
+        return _StoreAnswer(key=key if is_reliable or call.language != LINK else "", seconds=seconds, read=lookups.read)
 
     def _tell(self, call: CompilerCall) -> dict[str, str]:
         """Return everything that decides a compiler's work, in words that are the same for another Python."""
@@ -350,13 +322,12 @@ class Desk:
             "source": names.shorten(str(call.source)),
             "seed": self.seeds.seed(call),
             "variables": " ".join(f"{name}={call.environ[name]}" for name in VARIABLES if name in call.environ),
-            "folder": str(call.cwd) if call.has_lines else "",
+            "folder": " ".join(_list_places(call)),
         }
 
     def _key(self, call: CompilerCall, text: UnitText) -> str:
         """Return the name of a unit's object."""
-        # nvcc puts a hash of the source's real path into symbols, and debug information names the folder.
-        places = (str(call.source.resolve()) if call.is_nvcc else "", str(call.cwd) if call.has_lines else "")
+        places = _list_places(call)
         told = (FORMAT, self.files.identify(call), self.seeds.seed(call), call.program.name, call.language)
         return digest_value([*told, *call.flags, *places, text.digest])
 
@@ -364,16 +335,16 @@ class Desk:
         self, unit: str, digest: str, names: FolderNames, store: UnitStore
     ) -> tuple[str, StoredUnit | None]:
         """Return the key and the object of a unit that reads what it read before; None if that is not known."""
-        for name in store.list_names(f"{manifests.MANIFESTS}/{unit}"):
-            found = manifests.load(name, store) if f"/{digest}-" in name else None
-            if found and not manifests.find_change(found, names, self.files):
+        for found in manifests.load_all(unit, store, digest):
+            if not manifests.find_change(found, names, self.files):
                 return found.key, read_object(found.key, store)
         return "", None
 
-    def _explain_change(self, unit: str, told: Mapping[str, str], names: FolderNames, store: UnitStore) -> str:
-        """Return what is not as it was when the unit was last compiled; "" if it never was."""
-        found = next(manifests.load_all(unit, store), None)
-        return manifests.explain(found, told, names, self.files, store) if found else ""
+
+def _list_places(call: CompilerCall) -> tuple[str, str]:
+    """Return the paths that get into an object: nvcc hashes its source's into symbols, debug information names one."""
+    source = str(call.source.resolve()) if call.is_nvcc and call.language != LINK else ""
+    return source, str(call.cwd) if call.has_lines else ""
 
 
 def read_object(key: str, store: UnitStore) -> StoredUnit | None:
@@ -386,6 +357,8 @@ def _put(stored: StoredUnit, call: CompilerCall, site: str) -> None:
     """Write a stored object, and the list of its headers, where the compiler would."""
     (call.cwd / call.output).unlink(missing_ok=True)
     (call.cwd / call.output).write_bytes(stored.content)
+    if call.language == LINK:
+        (call.cwd / call.output).chmod(0o755)
     if call.dependencies:
         names = {stored.output: call.output, stored.site: site}
         content = stored.dependencies

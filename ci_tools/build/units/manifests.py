@@ -90,10 +90,12 @@ class Digests:
 
     def identify(self, call: CompilerCall) -> str:
         """Return a digest of the compilers of a call, and of the libraries that they load."""
-        programs = [*self._list_programs(call.program, call.environ, OF_LINKS if call.language == LINK else ())]
+        more = OF_LINKS if call.language == LINK else ()
+        programs = [*self._list_programs(call.program, call.environ, more)]
         if call.is_nvcc:
             host = find_host_compiler(call)
-            programs += self._list_programs(host, call.environ)
+            of_cpp = (host.with_name(host.name.replace("gcc", "g++")), Path("g++")) if more else ()  # nvcc links by it
+            programs += (one for name in (host, *of_cpp) for one in self._list_programs(name, call.environ, more))
             programs += _list_toolkit(call.program)
         return self._hash(programs)
 
@@ -255,6 +257,12 @@ def save(manifest: TextManifest, unit: str, names: FolderNames, store: UnitStore
         store.remove(old)
 
 
+def load_all(unit: str, store: UnitStore, call: str = "") -> Iterator[TextManifest]:
+    """Yield the manifests of a unit, the youngest first; with `call`, those in which that is the same."""
+    names = (name for name in store.list_names(f"{MANIFESTS}/{unit}") if f"/{unit}/{call}" in name)
+    yield from filter(None, (load(name, store) for name in names))
+
+
 def load(name: str, store: UnitStore) -> TextManifest | None:
     """Return a manifest of the store; None if it was removed, is damaged, or is another version's."""
     content = store.read(name)
@@ -265,8 +273,3 @@ def load(name: str, store: UnitStore) -> TextManifest | None:
         return TextManifest(**{**found, "absent": tuple(found["absent"])})
     except (KeyError, TypeError, ValueError, zlib.error):
         return None
-
-
-def load_all(unit: str, store: UnitStore) -> Iterator[TextManifest]:
-    """Yield the manifests of a unit, the youngest first."""
-    yield from filter(None, (load(name, store) for name in store.list_names(f"{MANIFESTS}/{unit}")))

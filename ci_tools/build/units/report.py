@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.build.units.calls import LINK
 from ci_tools.build.units.store import UnitCost
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ class UnitRun(NamedTuple):
 
 @dataclass(slots=True)
 class UnitReport:
-    """The units of one build, in the order in which they ended; `root` is the folder of its source."""
+    """The units and links of one build, in the order in which they ended; `root` is the folder of its source."""
 
     root: Path | None = None  # None: a source is named from the folder of its call
     units: list[DoneUnit] = field(default_factory=list)
     troubles: set[str] = field(default_factory=set)
-    taken_links: list[str] = field(default_factory=list)  # files from the store that a linker makes
+    links: list[DoneUnit] = field(default_factory=list)
     starved: set[str] = field(default_factory=set)  # sources whose compiler had too little memory beside others
     _lock: Lock = field(default_factory=Lock)
 
@@ -65,7 +66,8 @@ class UnitReport:
         name, began, cost, waited = run or UnitRun("", time.time())
         took = (name, round(began, 3), round(time.time() - began, 3), round(cost.wall, 3), cost.peak, round(waited, 3))
         with self._lock:
-            self.units.append(DoneUnit(source, how, why, asking, cost.cpu, *took))
+            kind = self.links if call.language == LINK else self.units
+            kind.append(DoneUnit(source, how, why, asking, cost.cpu, *took))
 
     def name_source(self, call: CompilerCall) -> str:
         """Return the source of a call as people know it: ninja compiles ../../csrc/a.cu in a folder of its own."""
@@ -77,15 +79,18 @@ class UnitReport:
         taken, compiled = count[UNCHANGED] + count[SAME_TEXT], count[COMPILED] + count[FAILED]
         if taken:
             by_text = f" ({count[SAME_TEXT]} by their text)" if count[SAME_TEXT] else ""
-            links = f"; {len(self.taken_links)} linked before" if self.taken_links else ""
+            links = f"; {linked} linked before" if (linked := sum(one.how == UNCHANGED for one in self.links)) else ""
             yield f"{taken + compiled} compile units: {taken} from the store{by_text}, {compiled} compiled{links}"
-        changed = Counter(unit.why for unit in self.units if unit.how == COMPILED and unit.why)
-        for why, number in changed.most_common(SHOWN):
+        for why, number in _count_reasons(self.units, COMPILED):
             yield f"{number} compiled, as this is not as in the store: {why}"
-        plain = Counter(unit.why for unit in self.units if unit.how == PLAIN)
-        for why, number in plain.most_common(SHOWN):
-            yield f"not shared, {number} of the compiler's calls: {why}"
+        for name, kind in {"compiler": self.units, "linker": self.links}.items():
+            for why, number in _count_reasons(kind, PLAIN):
+                yield f"not shared, {number} of the {name}'s calls: {why}"
         if self.starved:
             names = ", ".join(sorted(self.starved)[:SHOWN])
             yield f"compiled again with nothing beside, as memory did not suffice: {names}"
         yield from sorted(self.troubles)
+
+
+def _count_reasons(done: list[DoneUnit], how: str) -> list[tuple[str, int]]:
+    return Counter(one.why for one in done if one.how == how and one.why).most_common(SHOWN)

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
-from ci_tools.build.units.calls import COMPILES, FOLDERS
+from ci_tools.build.units.calls import COMPILES, FOLDERS, LINK
 from ci_tools.build.units.manifests import find_host_compiler
 from ci_tools.errors import Rejected
 from ci_tools.machine.process import output, run
@@ -74,6 +74,12 @@ class Seeds:
 
     def list_words(self, call: CompilerCall, kept: Path) -> Iterator[str]:
         """Yield the words with which a call makes the same bytes each time; `kept` is for nvcc's own files."""
+        stems = {Path(source).stem for source in call.sources}
+        if call.is_nvcc and not NAMES_FILES.search(" ".join(call.flags)) and len(stems) == len(call.sources):
+            kept.mkdir(parents=True, exist_ok=True)
+            yield from ("--keep", "--keep-dir", str(kept))
+        if call.language == LINK:
+            return
         host = find_host_compiler(call) if call.is_nvcc else call.program
         gcc, is_seeded = self._read_gcc(host, call.environ), "-frandom-seed" in " ".join(call.flags)
         seed = [] if is_seeded else [f"-frandom-seed={self.seed(call)}"]
@@ -81,10 +87,6 @@ class Seeds:
         if not call.is_nvcc:
             yield from (*(seed if gcc else []), *maps)
             return
-        stems = {Path(source).stem for source in call.sources}
-        if not NAMES_FILES.search(" ".join(call.flags)) and len(stems) == len(call.sources):
-            kept.mkdir(parents=True, exist_ok=True)
-            yield from ("--keep", "--keep-dir", str(kept))
         own = seed if "frandom-seed" in self._ask(call.program, "--help", call.environ) else []  # gcc gets it, too
         yield from own
         yield from (word for one in (*maps, *([] if own or not gcc else seed)) for word in ("-Xcompiler", one))

@@ -80,8 +80,7 @@ def read_stated(path: Path) -> StatedBuild:
         with wheel.archive:
             data = wheel.dist_info_data(SBOM)
     except Rejected as error:
-        hint = "it was cut or changed on its way: fetch it again, or name the address that it is published at"
-        raise InputError(f"{path}: {error.message}, expected a whole wheel", hint=hint) from error
+        raise InputError(f"{path}: {error.message}", hint="it was cut or changed on its way: fetch it again") from error
     if not data:
         raise InputError(f"{path.name} was not made by Fatwheel: it has no {SBOM} that says how it was built")
     try:

@@ -91,8 +91,9 @@ def test_sources_of_equal_text_have_objects_of_their_own(units: Units) -> None:
     assert found[0] != found[1]
 
 
+@pytest.mark.parametrize(("program", "options"), [("ptxas", ("-O0", "-O3")), ("nvlink", ("-O0", "--verbose"))])
 def test_a_program_of_nvcc_that_is_replaced_under_its_name_is_another(
-    cuda_home: Path, store: UnitStore, tmp_path: Path
+    program: str, options: tuple[str, str], cuda_home: Path, store: UnitStore, tmp_path: Path
 ) -> None:
     own, found = tmp_path / "own", []
     (own / "bin").mkdir(parents=True)
@@ -102,16 +103,66 @@ def test_a_program_of_nvcc_that_is_replaced_under_its_name_is_another(
     for path in (cuda_home / "bin").iterdir():
         if path.name.startswith("nvcc"):  # it looks for the others beside the file that it is
             shutil.copy2(path, own / "bin" / path.name)
-        elif path.name != "ptxas":
+        elif path.name != program:
             (own / "bin" / path.name).symlink_to(path)
     write(tmp_path, {"source/r.cu": KERNEL % "1"})
-    for option in ("-O0", "-O3"):
-        write(own, {"bin/ptxas": f'#!/bin/sh\nexec {cuda_home}/bin/ptxas "$@" {option}\n'})
-        (own / "bin/ptxas").chmod(0o755)
+    for option in options:
+        write(own, {f"bin/{program}": f'#!/bin/sh\nexec {cuda_home}/bin/{program} "$@" {option}\n'})
+        (own / "bin" / program).chmod(0o755)
         with open_units(tmp_path, store, own) as replaced:
-            found.append(replaced.compile("nvcc", "-arch=sm_90", "r.cu"))
+            is_link, words = program == "nvlink", ("nvcc", "-arch=sm_90", "r.cu")
+            found.append(link(replaced, ".", DEVICES) if is_link else replaced.compile(*words))
     assert [how for _, how in found] == ["compiled", "compiled"]
-    assert found[0] != found[1]
+    assert is_link or found[0] != found[1]
+
+
+USES = "__device__ int of(); __global__ void k(int* x) { *x = of(); }\nint beside(); int a() { return beside(); }\n"
+LIBRARY = ("nvcc", "-arch=sm_90", "-shared", "a.o", "of.o", "-L.", "-lbeside")
+DEVICES = ("nvcc", "-arch=sm_90", "-Xcompiler", "-fPIC", "-dlink", "a.o", "of.o")
+ONCE, OTHER = ("1", "1"), {"NVCC_APPEND_FLAGS": "-Xlinker -znow"}
+LINKS: dict[str, tuple[tuple[str, ...], tuple[str, str], dict[str, str], str]] = {  # then: what is linked, with what
+    "nothing": (LIBRARY, ONCE, {}, "unchanged"),
+    "nothing-for-devices": ((*DEVICES, "-g"), ONCE, {}, "unchanged"),
+    "device-code": (LIBRARY, ("2", "1"), {}, "compiled"),
+    "device-code-for-devices": (DEVICES, ("2", "1"), {}, "compiled"),
+    "a-library": (LIBRARY, ("1", "2"), {}, "compiled"),
+    "a-variable": (LIBRARY, ONCE, OTHER, "compiled"),
+    "a-map-beside": ((*LIBRARY, "-Xlinker=-Map=x.map"), ONCE, {}, "plain"),
+    "link-time-code": ((*LIBRARY, "-Xcompiler", "-O2,-flto"), ONCE, {}, "plain"),
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_what_nvcc_links_is_what_it_links_now(
+    name: str, units: Units, store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, numbers, variables, how = LINKS[name]
+    link(units, name, words)
+    then = link(units, name, words, numbers, **variables)
+    monkeypatch.setattr(store, "folder", tmp_path)
+    assert then == (link(units, name, words, numbers, **variables)[0], how)
+
+
+def test_a_library_counts_that_a_compiler_reads_which_nvcc_finds_by_a_variable(units: Units) -> None:
+    host = {"NVCC_CCBIN": f"{units.environ['PATH'].split(':')[1]}/g++"}
+    found = [link(units, "by-a-variable", LIBRARY, ("1", number), **host) for number in "12"]
+    assert ([how for _, how in found], found[0] != found[1]) == (["compiled", "compiled"], True)
+
+
+def link(
+    units: Units, at: str, words: tuple[str, ...], numbers: tuple[str, str] = ONCE, **variables: str
+) -> tuple[bytes, str]:
+    """Compile device code and a library with these numbers, link them, and return that, and where it is from."""
+    device, host = f"__device__ int of() {{ return {numbers[0]}; }}\n", f"int beside() {{ return {numbers[1]}; }}\n"
+    write(units.folder / at, {"a.cu": USES, "of.cu": device, "beside.cpp": host})
+    relocatable = ("nvcc", "-arch=sm_90", "-rdc=true", "-Xcompiler", "-fPIC", "-c")
+    commands = [(*relocatable, f"{name}.cu", "-o", f"{name}.o") for name in ("a", "of")]
+    commands += [("g++", "-fPIC", "-c", "beside.cpp", "-o", "beside.o"), ("ar", "rcsD", "libbeside.a", "beside.o")]
+    for command in (*commands, (*words, "-o", "x.so")):
+        time.sleep(0.02)  # a file that changes while it is read is not relied on
+        done = units.run(*command, at=at, **(variables if command[-1] == "x.so" else {}))
+        assert done.returncode == 0, done.stderr
+    return (units.folder / at / "x.so").read_bytes(), units.report.links[-1].how
 
 
 HIDDEN = "namespace { __device__ int hidden; template<class T> __global__ void k(T* x) { *x = hidden + N; } }\n"
@@ -177,8 +228,17 @@ def test_objects_are_the_same_without_a_store(cuda_home: Path, tmp_path: Path) -
     for store in (UnitStore(folder=tmp_path / "store"), None):
         with open_units(tmp_path / "build", store, cuda_home) as own:
             write(own.folder, {"w.cu": NAMELESS})
-            made.append(own.compile("nvcc", "-arch=sm_90", "w.cu")[0])
+            made.append(own.compile("nvcc", "-arch=sm_90", "w.cu")[0] + link(own, ".", (*DEVICES, "-g"))[0])
     assert made[0] == made[1]
+
+
+def test_an_object_that_was_made_at_another_path_is_not_taken(cuda_home: Path, tmp_path: Path) -> None:
+    store, made = UnitStore(folder=tmp_path / "store"), []
+    for place, one in (("one", store), ("two", store), ("two", None)):
+        with open_units(tmp_path / place, one, cuda_home) as own:
+            write(own.folder, {"w.cu": NAMELESS})
+            made.append(own.compile("nvcc", "-arch=sm_90", "-rdc=true", "w.cu"))
+    assert made[0] != made[1] == made[2]
 
 
 def test_an_object_with_lines_does_not_tell_when_its_source_was_written(cuda_home: Path, tmp_path: Path) -> None:
