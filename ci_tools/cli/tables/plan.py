@@ -115,11 +115,13 @@ def shard_table(plan: Plan) -> Iterator[Table]:
 
 
 def units_table(found: Iterable[JobForecast]) -> Iterator[Table]:
-    """Yield the compile units of the jobs that were built before: those in the store, and why not the others."""
-    table = new_table("compile units, by the source and this machine's store", "job", "in the store", "changed", "what")
+    """Yield the compile units and links of the jobs that were built before: those in the store, and why not others."""
+    table = new_table("compile units, by this machine's store", "job", "units stored", "links stored", "what changed")
     for one in found:
-        shown = [f"{what} ({number})" for what, number in Counter(one.changed).most_common(MAX_SOURCES)]
-        add_row(table, one.job, one.stored, len(one.changed), "\n".join(shown).replace("<source>/", ""))
+        changed = [*filter(None, one.units), *(f"link: {why}" for why in one.links if why)]
+        lines = [f"{what} ({number})" for what, number in Counter(changed).most_common(MAX_SOURCES)]
+        counts = [f"{kind.count('')} of {len(kind)}" if kind else "" for kind in (one.units, one.links)]
+        add_row(table, one.job, *counts, "\n".join(lines).replace("<source>/", ""))
     yield from filled(table)
 
 
