@@ -98,7 +98,8 @@ def test_the_second_build_compiles_and_links_nothing_nor_does_that_of_a_version_
     check_out(tmp_path / "demo")
     shutil.copytree(tmp_path / "demo", tmp_path / "another/demo")
     job, cache = f"linux-cpu-cp{VERSION.replace('.', '')}", {"FATWHEEL_CACHE": str(tmp_path / "cache")}
-    first = build(fatwheel, tmp_path / "demo", job, tmp_path / "1", **cache)
+    place = {"FATWHEEL_UNITS": f"dir:{tmp_path}/place/units"}
+    first = build(fatwheel, tmp_path / "demo", job, tmp_path / "1", **cache, **place)
     again = build(fatwheel, tmp_path / "another/demo", job, tmp_path / "2", **cache)
     without = build(fatwheel, tmp_path / "demo", job, tmp_path / "3", FATWHEEL_UNITS="off", **cache)
     assert (first[0], first[0]) == (again[0], without[0])
@@ -110,7 +111,7 @@ def test_the_second_build_compiles_and_links_nothing_nor_does_that_of_a_version_
         later[name] = (tmp_path / "demo" / name).read_text(encoding="utf-8").replace('"1.0"', '"1.1"')
     write(tmp_path / "demo", later)
     check_out(tmp_path / "demo")
-    released = build(fatwheel, tmp_path / "demo", job, tmp_path / "4", **cache)
+    released = build(fatwheel, tmp_path / "demo", job, tmp_path / "4", FATWHEEL_CACHE=str(tmp_path / "own"), **place)
     whole = build(fatwheel, tmp_path / "demo", job, tmp_path / "5", FATWHEEL_UNITS="off", **cache)
     assert released == (whole[0], taken)
     assert released[0] != first[0]
