@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,11 +19,12 @@ from ci_tools.cli import verbs as cli
 from tests.builders import hostile
 from tests.builders.cages import confines
 from tests.builders.sources import write
+from tests.builders.wheels import members_of
 from tests.servers.package_index import over_http
 from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 REPOSITORY = Path(__file__).parents[2]
 FATWHEEL = Path(sys.executable).with_name("fatwheel")
@@ -112,12 +112,6 @@ def _without_names(text: str, folder: Path) -> str:
     return functools.reduce(lambda said, each: re.sub(*each, said), TOLD, text)
 
 
-def members(wheel: Path) -> Mapping[str, bytes]:
-    """Return what is in a wheel."""
-    with zipfile.ZipFile(wheel) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Said]]:
     folder = hostile.make_clean(tmp_path_factory.mktemp("a") / "clean")
@@ -147,7 +141,7 @@ def test_every_verb_says_what_it_says_of_the_clean_folder(
     said = walk(folder, VERBS)
     assert {verb: told for verb, told in said.items() if told != expected[verb]} == {}
     assert not list(tmp_path.glob("marks/*"))
-    built = [members(where.with_name(f"{where.name}-out") / "dist" / WHEEL) for where in (clean[0], folder)]
+    built = [members_of(where.with_name(f"{where.name}-out") / "dist" / WHEEL) for where in (clean[0], folder)]
     assert built[0] == built[1]
     assert b"Keywords: read-from-setup-cfg" in built[1]["demo-1.0.dist-info/METADATA"]
 

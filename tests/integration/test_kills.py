@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from ci_tools.machine.storage import sha256_of
 from tests.builders.sources import write
 from tests.integration.conftest import REPOSITORY, own_python
 
@@ -93,7 +93,7 @@ class Place(NamedTuple):
         found = (
             path for folder in self.states[1:] for pattern in ("*.whl", "*.tar.gz") for path in folder.rglob(pattern)
         )
-        return {str(path.relative_to(self.root)): _sha256(path) for path in sorted(found)}
+        return {str(path.relative_to(self.root)): sha256_of(path) for path in sorted(found)}
 
     def listed(self) -> dict[str, str]:
         """Return what the index says of its files."""
@@ -197,7 +197,3 @@ def _alive(place: Place) -> Iterator[str]:
             continue
         if int(folder.name) != os.getpid() and any(mark in command + environ for mark in marks):
             yield f"{folder.name} {command.decode(errors='replace')}"
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from ci_tools.formats.tar import tarfile
+from ci_tools.machine.storage import sha256_of
 from tests.builders.wheels import make
 
 if TYPE_CHECKING:
@@ -102,10 +102,6 @@ def whole(fatwheel: CommandLine, checkout: Path) -> Path:
     return checkout / "dist"
 
 
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @slow
 def test_what_is_made_lies_where_installers_look(released: Ran, cached: Path) -> None:
     index = cached / "dist/index"
@@ -137,7 +133,7 @@ def test_another_checkout_gives_the_same_bytes(fatwheel: CommandLine, whole: Pat
         ran = fatwheel("build", "package/fatwheel.yml", "--job", job, "--out", "out", cwd=copy)
         assert ran.status == 0, ran.stderr
     for name in (SDIST, PURE, CUDA):
-        assert sha256(copy / "out" / name) == sha256(whole / name)
+        assert sha256_of(copy / "out" / name) == sha256_of(whole / name)
 
 
 @pytest.mark.long
@@ -154,7 +150,7 @@ def test_the_unpacked_sdist_gives_the_same_cuda_wheel(
     (tmp_path / "fatwheel.yml").write_text(config)
     ran = fatwheel("build", "--job", "linux-cuda-cu130", "--out", "out", cwd=tmp_path)
     assert ran.status == 0, ran.stderr
-    assert sha256(tmp_path / "out" / CUDA) == sha256(whole / CUDA)
+    assert sha256_of(tmp_path / "out" / CUDA) == sha256_of(whole / CUDA)
 
 
 @slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -15,11 +14,12 @@ from tests.builders.sources import write
 from tests.builders.sycl_compiler import VERSION, WHY, install_compiler, is_there, run_variables
 from tests.builders.wheels import listed
 from tests.integration.conftest import own_python
+from tests.integration.test_hipcc import audited, findings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.conftest import CommandLine, Ran
+    from tests.integration.conftest import CommandLine
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not is_there(), reason=WHY)]
 
@@ -153,14 +153,6 @@ def built(fatwheel: CommandLine, project: Path, oneapi: Path, out: str, name: st
     assert ran.status == 0, ran.stderr
     (wheel,) = (project / out).glob("*.whl")
     return wheel
-
-
-def audited(fatwheel: CommandLine, wheel: Path, project: Path) -> Ran:
-    return fatwheel("audit", wheel, "--config", "fatwheel.yml", "--format", "json", cwd=project)
-
-
-def findings(ran: Ran, rule: str) -> list[tuple[str, str, str]]:
-    return [(one["level"], one["found"], one["expected"]) for one in json.loads(ran.stdout) if one["rule"] == rule]
 
 
 def unpacked(wheel: Path, folder: Path) -> Path:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
@@ -14,7 +13,7 @@ from ao_kernels.formats import FORMATS
 
 from ci_tools.formats.tar import tarfile
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.storage import cache_folder
+from ci_tools.machine.storage import cache_folder, sha256_of
 from ci_tools.plan.make import make_plan
 from tests.builders.compilers import CACHED
 from tests.servers.prepared import TORCH, run_prepared
@@ -60,12 +59,8 @@ def cpu() -> dict[str, str]:
     return {"AO_KERNELS_CPU": "1", "FATWHEEL_TORCH_INCLUDE": str(Path(torch.__file__).parent / "include")}
 
 
-def sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 def files_in(folder: Path) -> dict[Path, str]:
-    return {file.relative_to(folder): sha256(file) for file in folder.rglob("*") if file.is_file()}
+    return {file.relative_to(folder): sha256_of(file) for file in folder.rglob("*") if file.is_file()}
 
 
 def test_the_sdist_holds_the_kernels(unpacked: Path) -> None:
@@ -82,7 +77,7 @@ def test_the_cuda_wheel_of_the_sdist_is_that_of_the_tree(unpacked: Path, cuda: d
     tree = build("wheel", PACKAGE, tmp_path / "tree", **cuda)
     sdist = build("wheel", unpacked, tmp_path / "sdist", **cuda)
     assert tree.name == sdist.name == "ao_kernels-0.1.0-py3-none-linux_x86_64.whl"
-    assert sha256(tree) == sha256(sdist)
+    assert sha256_of(tree) == sha256_of(sdist)
     assert libraries_in(tree) == ["libao_kernels_cpu.so", "libao_kernels_cuda.so", "libao_kernels_schema.so"]
 
 
@@ -94,7 +89,7 @@ def libraries_in(wheel: Path) -> list[str]:
 def test_the_cpu_wheel_of_the_sdist_is_that_of_the_tree(unpacked: Path, cpu: dict[str, str], tmp_path: Path) -> None:
     tree = build("wheel", PACKAGE, tmp_path / "tree", **cpu)
     sdist = build("wheel", unpacked, tmp_path / "sdist", **cpu)
-    assert sha256(tree) == sha256(sdist)
+    assert sha256_of(tree) == sha256_of(sdist)
     assert libraries_in(tree) == ["libao_kernels_cpu.so", "libao_kernels_schema.so"]
 
 

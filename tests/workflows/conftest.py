@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.workflows import repositories
+from tests.workflows import api, repositories
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.workflows.api import Api
     from tests.workflows.repositories import Repository
 
 
@@ -16,3 +19,10 @@ if TYPE_CHECKING:
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """A copy of this repository, for others to call."""
     return repositories.copy_ours(tmp_path_factory.mktemp("ours"))
+
+
+@pytest.fixture(scope="module")
+def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A stand-in for GitHub, for the tests of one file."""
+    with api.opened(tmp_path_factory.mktemp("ours")) as opened:
+        yield opened

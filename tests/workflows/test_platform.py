@@ -14,7 +14,7 @@ from tests.workflows.projects import NATIVE, call, workflow
 from tests.workflows.startup import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.workflows.api import Api
@@ -39,12 +39,6 @@ FAILING = """\
         run: exit 1
 
 """
-
-
-@pytest.fixture(scope="module")
-def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with api.opened(tmp_path_factory.mktemp("ours")) as opened:
-        yield opened
 
 
 def broken() -> dict[str, str]:

@@ -21,7 +21,6 @@ from tests.workflows import api, harness, repositories
 from tests.workflows.harness import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.workflows.api import Api
@@ -53,12 +52,6 @@ TAG, WHEEL = "hello-native-v1.0-py312", "hello_native-1.0-py3-none-any.whl"
 KNOWN = catalog.load()
 NEWEST = max(torch for torch in KNOWN.torch if cudas_of(torch, KNOWN))
 WORKFLOW, RECIPE = wheel_house.read_template()
-
-
-@pytest.fixture(scope="module")
-def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with api.opened(tmp_path_factory.mktemp("ours")) as opened:
-        yield opened
 
 
 def run(home: Path, github: Api, recipes: str, more: str = "", event: Event | None = None, **given: str) -> Run:

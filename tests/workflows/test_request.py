@@ -10,12 +10,11 @@ from tests.builders.sources import committed, git, write
 from tests.builders.wheel_house import flit_project
 from tests.servers.github import REPOSITORY
 from tests.unit.recipes.test_form import body
-from tests.workflows import api, harness, repositories
+from tests.workflows import harness, repositories
 from tests.workflows.harness import Event
 from tests.workflows.projects import call, workflow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.workflows.api import Api
@@ -33,12 +32,6 @@ platforms:
 build: {{ sdist: false }}
 release: {{ tag: "{{package}}-v{{version}}-py{{python}}", untagged: true }}
 """
-
-
-@pytest.fixture(scope="module")
-def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with api.opened(tmp_path_factory.mktemp("ours")) as opened:
-        yield opened
 
 
 def run(home: Path, github: Api, text: str, action: str, sender: str = "mallory", **more: object) -> Run:

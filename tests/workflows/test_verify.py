@@ -13,13 +13,12 @@ import pytest
 
 from tests.servers.github import REPOSITORY
 from tests.servers.prepared import run_prepared
-from tests.workflows import api, harness, repositories
+from tests.workflows import harness, repositories
 from tests.workflows.harness import Event
 from tests.workflows.projects import PURE
 from tests.workflows.test_documents import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.workflows.api import Api
@@ -29,12 +28,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 WHEEL = "tiny-1.0-py3-none-any.whl"
-
-
-@pytest.fixture(scope="module")
-def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with api.opened(tmp_path_factory.mktemp("ours")) as opened:
-        yield opened
 
 
 def release(home: Path, github: Api, *, change: bool) -> Repository:

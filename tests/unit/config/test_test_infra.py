@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from ci_tools import catalog
 from ci_tools.cli import main as command_line
-from ci_tools.config import loader, test_infra
+from ci_tools.config import test_infra
 from ci_tools.config.test_infra import InputFate, migration
 from ci_tools.config.test_infra.callers import parse_exports
 from ci_tools.config.test_infra.migration import merge_triggers, workflow
@@ -22,11 +22,7 @@ from ci_tools.errors import InputError
 from ci_tools.formats import yaml_file
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Minor
-from tests.builders.sources import plan_of, write
-
-if TYPE_CHECKING:
-    from ci_tools.model.request import Request
-
+from tests.builders.sources import plan_of, request_of, write
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/move-from-test-infra.md"
 LINUX = ".github/workflows/linux.yml"
@@ -70,10 +66,6 @@ def moved(folder: Path, *names: str) -> dict[str, test_infra.ReportLine]:
     written = migration.write_from_test_infra(folder, workflows, catalog.load(), {})
     assert [path.relative_to(folder).as_posix() for path in written.paths] == ["fatwheel.yml", OURS]
     return {row.name: row for row in written.rows}
-
-
-def request_of(folder: Path) -> Request:
-    return loader.load(folder / "fatwheel.yml", catalog.load())
 
 
 def ours(folder: Path) -> dict[str, Any]:

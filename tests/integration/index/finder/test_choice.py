@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ import pytest
 from ci_tools.index import finder
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.install.fatwheel_backend import Facts
-from ci_tools.install.lock import BuildSystem, LockedWheel, write_lock
+from ci_tools.install.lock import LockedWheel
 from ci_tools.model.names import FileName, Sha256
 from tests.builders import javascript
+from tests.unit.install.test_fatwheel_backend import lock_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,13 +135,6 @@ def wheel(name: str, **known: Any) -> LockedWheel:  # noqa: ANN401 - the fields 
     """Return a wheel of the lock."""
     file = FileName(f"demo-1.0+{name}.whl")
     return LockedWheel(file=file, urls=(f"https://host/{file}",), sha256=Sha256("0" * 64), size=1, **known)
-
-
-def lock_of(*wheels: LockedWheel) -> backend.Lock:
-    """Return a lock as the backend reads it."""
-    text = write_lock("demo", "1.0", FileName("demo-1.0.tar.gz"), BuildSystem(("setuptools",), "x"), wheels)
-    lock: backend.Lock = json.loads(text)
-    return lock
 
 
 def test_the_page_chooses_as_the_backend_does_and_says_the_same() -> None:

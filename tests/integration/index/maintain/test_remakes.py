@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import pytest
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub
 from ci_tools.index.maintain.remakes import note_attested, note_word
+from ci_tools.machine.storage import sha256_of
 from ci_tools.publish.targets.github_release.remakes import list_remakes
 from tests.builders import wheels
 from tests.builders.attestations import sign_provenance
@@ -35,10 +35,6 @@ BUILDS, REMAKES = (
 )
 
 
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def sign(hub: GitHub, sha256: str, signer: str) -> None:
     """Let GitHub keep what a run of a workflow of its repository signed for a file."""
     hub.attested[sha256] = 1
@@ -55,7 +51,8 @@ def remade_in(index: WheelIndex) -> dict[str, Any]:
 
 def record(folder: Path, index: WheelIndex, name: str, **changed: object) -> Path:
     """Write what `fatwheel verify --format json` prints of a wheel of the index."""
-    found = {"wheel": name, "sha256": digest(next(root(index).rglob(name))), "same": True, "on": "2026-11-29T05:41:00Z"}
+    path = next(root(index).rglob(name))
+    found = {"wheel": name, "sha256": sha256_of(path), "same": True, "on": "2026-11-29T05:41:00Z"}
     (folder / "verdict.json").write_text(json.dumps({**found, "schema": 1, **changed}))
     return folder / "verdict.json"
 
@@ -63,8 +60,8 @@ def record(folder: Path, index: WheelIndex, name: str, **changed: object) -> Pat
 def test_an_index_over_releases_says_which_wheels_a_run_made_again(hub: GitHub, tmp_path: Path) -> None:
     again, once = (wheels.make(tmp_path, f"gpu-{n}.0-py3-none-any.whl") for n in (1, 2))
     upload(hub, "gpu", again, once)
-    sign(hub, digest(again), REMAKES)
-    sign(hub, digest(once), BUILDS)
+    sign(hub, sha256_of(again), REMAKES)
+    sign(hub, sha256_of(once), BUILDS)
     files = files_of(write_all(tmp_path, hub)[0], "gpu")
     assert files[again.name]["remade"] == [f"{hub.url}/{REPOSITORY}", "2026-11-01", REMAKES]
     assert "remade" not in files[once.name]
@@ -72,7 +69,7 @@ def test_an_index_over_releases_says_which_wheels_a_run_made_again(hub: GitHub, 
 
 def test_a_signature_is_noted_and_no_word_replaces_it(hub: GitHub, tmp_path: Path) -> None:
     index = demo_index(tmp_path)
-    sign(hub, digest(next(root(index).rglob(PURE))), REMAKES)
+    sign(hub, sha256_of(next(root(index).rglob(PURE))), REMAKES)
     signed = [f"{hub.url}/{REPOSITORY}", "2026-11-01", REMAKES]
     assert note_attested(index, opened(hub, tmp_path)) == (PURE,)
     note_word(index, [record(tmp_path, index, PURE)], "Ada")

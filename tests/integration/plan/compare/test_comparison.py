@@ -9,9 +9,9 @@ import pytest
 from ci_tools import catalog
 from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
-from ci_tools.plan.compare.comparison import Comparison, compare
-from ci_tools.plan.compare.sentences import sentences
+from ci_tools.plan.compare.comparison import compare
 from tests.builders.sources import demo, world
+from tests.unit.plan.compare.test_comparison import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,10 +26,6 @@ def side(folder: Path, files: Mapping[str, str], *, seen: bool = True) -> Side:
     """Plan a project; where it is not `seen`, its plan alone is known."""
     planned = make.make_plan(demo(folder, files) / "fatwheel.yml", world(folder.parent))
     return Side(planned.plan, planned.evidence, LINES) if seen else Side(planned.plan)
-
-
-def told(comparison: Comparison) -> list[str]:
-    return [said.sentence for said in sentences(comparison)]
 
 
 @pytest.mark.slow

@@ -7,18 +7,15 @@ import io
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.binaries.fatbinary import images, units
+from ci_tools.formats.binaries.fatbinary import units
 from ci_tools.formats.binaries.offload import zstd
 from tests.builders.sycl import SPIRV, Embedded, archive, machine_code, sycl_library
 from tests.builders.wheels import with_section
+from tests.unit.formats.binaries.test_fatbinary import listed
 
 PVC = 12 << 22 | 60 << 14 | 7
 PADDING = b"        "
 BOTH = archive(pad_0=PADDING, x64_12_60_7=machine_code(PVC), pad_1=PADDING, x64_bmg=b"", generic_ir=SPIRV)
-
-
-def listed(content: bytes) -> set[str]:
-    return set(map(str, images(io.BytesIO(content))))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.binaries import fatbinary
-from ci_tools.formats.binaries.fatbinary import images, units
+from ci_tools.formats.binaries.fatbinary import units
 from tests.builders.wheels import with_section
+from tests.unit.formats.binaries.test_fatbinary import listed
 
 RECORDED = Path(__file__).parent / "bundles"
 PLAIN, COMPRESSED = (RECORDED / name for name in ("scale.hipfb", "scale.ccob"))
@@ -19,10 +20,6 @@ TARGETS = {"gfx1030", "gfx90a:xnack+"}
 KERNELS = {"_Z5scalePffi", "_Z5shiftPffi"}
 HEAD = b"__CLANG_OFFLOAD_BUNDLE__"
 NAME = "hipv4-amdgcn-amd-amdhsa--gfx942"
-
-
-def listed(content: bytes) -> set[str]:
-    return set(map(str, images(io.BytesIO(content))))
 
 
 def bundle(*entries: tuple[int, int, str], rest: bytes = b"") -> bytes:

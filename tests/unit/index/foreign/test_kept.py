@@ -17,16 +17,12 @@ from ci_tools.index.maintain import marks
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.wheels import make
+from tests.unit.index.foreign.test_adoption import put
 
 OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
 AWAY = "http://127.0.0.1:9"
 WHEEL = "demo-1.0-py3-none-any.whl"
 MD5 = hashlib.md5(b"other", usedforsecurity=False).hexdigest()
-
-
-def put(root: Path, key: str, text: str) -> None:
-    (root / key).parent.mkdir(parents=True, exist_ok=True)
-    (root / key).write_text(text)
 
 
 def adopt(root: Path) -> adoption.Outline:

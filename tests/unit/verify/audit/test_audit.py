@@ -12,7 +12,7 @@ from ci_tools.model.platforms import Cell, Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
-from tests.builders.audited import INFO, PE, SBOM, findings, planned, raw, rewritten
+from tests.builders.audited import INFO, PE, SBOM, findings, native, planned, raw, rewritten
 from tests.builders.wheels import LINUX, PTX, PURE, SASS, edited, entry, library, linked, make, unit
 
 if TYPE_CHECKING:
@@ -378,10 +378,6 @@ def test_every_rule_says_what_it_checks() -> None:
 
 OLD = "int getpid(void); int ours(void) { return getpid(); }"
 ERROR, WARNING = Level.ERROR, Level.WARNING
-
-
-def native(folder: Path, library: bytes, name: str = LINUX, file: str = "demo/_C.so") -> Path:
-    return make(folder, name, {"demo/__init__.py": b"", file: library})
 
 
 @pytest.mark.slow
