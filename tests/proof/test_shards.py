@@ -13,17 +13,13 @@ FOUND: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
 ALIKE = {str(number): 10.0 for number in range(64)}
 
 
-@pytest.mark.parametrize("way", ["longest first", "hash"])
-def test_shards_make_the_bytes_of_the_whole_build(way: str) -> None:
-    shards = FOUND["shards"][way]
-    assert shards["link"]["made"] == FOUND["whole"]["made"]
-    assert len(shards["each"]) == SHARDS
-
-
-def test_the_efficiency_is_what_was_measured() -> None:
-    for way in FOUND["shards"].values():
-        longest = max(one["cpu_seconds"] for one in way["each"]) + way["link"]["cpu_seconds"]
-        assert way["efficiency by processor time"] == round(FOUND["whole"]["cpu_seconds"] / SHARDS / longest, 2)
+@pytest.mark.parametrize("found", [FOUND, FOUND["project"]], ids=["generated", "real"])
+def test_shards_make_the_bytes_of_the_whole_build_with_the_efficiency_that_was_measured(found: dict[str, Any]) -> None:
+    for way in found["shards"].values():
+        assert (way["link"]["made"], len(way["each"])) == (found["whole"]["made"], SHARDS)
+        for name, kind in (("efficiency", "seconds"), ("efficiency by processor time", "cpu_seconds")):
+            longest = max(one[kind] for one in way["each"]) + way["link"][kind]
+            assert way[name] == round(found["whole"][kind] / SHARDS / longest, 2)
 
 
 def test_by_cost_is_never_worse_than_by_hash() -> None:
