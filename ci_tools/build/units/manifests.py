@@ -214,10 +214,8 @@ def explain(
     for what, now in told.items():
         if (before := manifest.told.get(what, "")) != now:
             old, new = (set(words.split()) for words in (before, now))
-            differing = [
-                *(f"without {word}" for word in sorted(old - new)),
-                *(f"with {word}" for word in sorted(new - old)),
-            ]
+            gone, come = sorted(old - new), sorted(new - old)
+            differing = [*(f"without {word}" for word in gone), *(f"with {word}" for word in come)]
             is_shown = what not in {"compiler", "seed"}
             return f"{what}: {', '.join(differing) or 'in another order'}" if is_shown else f"another {what}"
     return name_place(manifest, find_change(manifest, names, files), names, store)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 MARK = re.compile(rb'\n# \d+ "[^\n]*"(?: [12])?( 3)?(?: 4)?(?=\n)')  # begins with letters, which `re` finds fastest
 BLANK = re.compile(rb"\n\s*\n")
-# Functions that name a place in the source without debug information.
-PLACES = (b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN", b"__builtin_source_location")
+# What names a place in the source without debug information: functions, and clang, which names lambdas by theirs.
+CLANG = b'# 1 "<built-in>" 3'
+PLACES = (b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN", b"__builtin_source_location", CLANG)
 # These are read only after preprocessing: by the assembler, or by a compiler that embeds by itself.
 READS = (b".incbin", b"\n#embed", b"\n# embed", b"\n#include", b"\n# include", b"\n#import")
 JOINT = re.compile(rb'"\s*"')  # of two strings that are one for a compiler
