@@ -208,17 +208,8 @@ def compiled(folder: Path, *archs: str, only_asked: bool = False) -> subprocess.
     source = write(folder, {"k.hip": "__attribute__((global)) void k() {}\n"}) / "k.hip"
     targets = [f"--offload-arch={arch}" for arch in archs]
     asked = ["-###"] if only_asked else []
-    flags = [
-        *asked,
-        "-c",
-        "--cuda-device-only",
-        "-nogpuinc",
-        "-nogpulib",
-        *targets,
-        str(source),
-        "-o",
-        str(folder / "k"),
-    ]
+    kind = ["-c", "--cuda-device-only", "-nogpuinc", "-nogpulib"]
+    flags = [*asked, *kind, *targets, str(source), "-o", str(folder / "k")]
     environ = {"PATH": "/usr/bin:/bin", "HIP_PLATFORM": "amd"}
     return subprocess.run([HIPCC or "", *flags], check=False, env=environ, capture_output=True, text=True)
 

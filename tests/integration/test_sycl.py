@@ -14,7 +14,7 @@ from tests.builders.sources import write
 from tests.builders.sycl_compiler import VERSION, WHY, install_compiler, is_there, run_variables
 from tests.builders.wheels import listed
 from tests.integration.conftest import own_python
-from tests.integration.test_hipcc import audited, findings
+from tests.integration.test_hipcc import PROJECT, audited, findings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,16 +33,6 @@ platforms:
     wheel-platform: linux
 validate:
   imports: [small]
-"""
-PROJECT = """\
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "small"
-version = "1.0"
-requires-python = ">=3.10"
 """
 SETUP = """\
 import os

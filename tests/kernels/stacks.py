@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TEXT = torch.arange(12).view(2, 6) % 64
+# Of a model that takes a second.
+SIZES = {
+    "vocab_size": 64,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+}
 
 
 def tiny_model() -> Any:  # noqa: ANN401 - transformers says no types
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-    )
-    return LlamaForCausalLM(config).bfloat16().eval()
+    return LlamaForCausalLM(LlamaConfig(**SIZES)).bfloat16().eval()
 
 
 def saved_model(folder: str) -> None:
@@ -223,17 +224,7 @@ def transformers_quantizes_experts() -> None:
     from transformers import MixtralConfig, MixtralForCausalLM
 
     torch.manual_seed(0)
-    config = MixtralConfig(
-        vocab_size=64,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        num_local_experts=4,
-        max_position_embeddings=64,
-    )
-    model = MixtralForCausalLM(config).bfloat16().eval()
+    model = MixtralForCausalLM(MixtralConfig(num_local_experts=4, **SIZES)).bfloat16().eval()
     expected = model(TEXT).logits
     ao_kernels.quantize_(model, ao_kernels.Int8WeightOnlyConfig(), strict=False)
     share = sum(one.numel() for one in quantized_weights(model)) / sum(one.numel() for one in model.parameters())
