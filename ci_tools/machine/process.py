@@ -40,10 +40,7 @@ INHERITED = (
     *("ALLUSERSPROFILE", "APPDATA", "COMSPEC", "LOCALAPPDATA", "NUMBER_OF_PROCESSORS", "PATHEXT"),  # of Windows, which
     *("PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432"),  # other systems do
     *("SYSTEMDRIVE", "WINDIR"),  # not set; without PROCESSOR_ARCHITECTURE, Python before 3.12 does not know its machine
-    *(
-        "CARGO_HOME",
-        "RUSTUP_HOME",
-    ),  # of Rust's tools, if not below HOME: rustup's `cargo` finds no compiler then
+    *("CARGO_HOME", "RUSTUP_HOME"),  # of Rust's tools, if not below HOME: rustup's `cargo` finds no compiler then
     *("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "USER", "USERPROFILE"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
     *("SSL_CERT_DIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),

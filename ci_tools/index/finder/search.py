@@ -123,17 +123,11 @@ def search(projects: Iterable[ProjectTable], makers: Sequence[Maker], machine: U
     """Return a match for each project, and for each that only a recipe makes; those with a wheel first, by name."""
     found = {one.project: _search_project(one, machine) for one in projects}
     for maker in makers:
-        found.setdefault(maker.project, Match(maker.project, why="this index has no wheel of it"))
-    whole = (
-        match if match.file else match._replace(recipes=_recipes_for(match.project, makers, machine))
-        for match in found.values()
-    )
-    return sorted(whole, key=lambda match: (match.file is None, match.project))
-
-
-def _recipes_for(project: str, makers: Iterable[Maker], machine: UserMachine) -> tuple[tuple[str, str], ...]:
-    own = (maker for maker in makers if maker.project == project)
-    return tuple((maker.recipe, refuse_maker(maker, machine)) for maker in own)
+        known = found.setdefault(maker.project, Match(maker.project, why="this index has no wheel of it"))
+        if known.file is None:
+            recipe = (maker.recipe, refuse_maker(maker, machine))
+            found[maker.project] = known._replace(recipes=(*known.recipes, recipe))
+    return sorted(found.values(), key=lambda match: (match.file is None, match.project))
 
 
 # -- one project
