@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from ci_tools import catalog as catalogs
 from ci_tools.errors import InputError, LabelError, MachineError, ShallowError
 from ci_tools.machine.installers import choose_installer
 from ci_tools.machine.process import clean_environment, run, tail
@@ -26,7 +27,7 @@ from ci_tools.model.edition import tell_version
 from ci_tools.model.files import EPOCH
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import GitSource, SdistSource
-from ci_tools.model.versions import parse_requirement, parse_version, read_version
+from ci_tools.model.versions import NEWEST_PATCH, parse_requirement, parse_version, read_version
 from ci_tools.observe.laboratory import Laboratory, TrialResult
 from ci_tools.observe.stage import write_script
 from ci_tools.sandbox import Limits
@@ -100,7 +101,7 @@ def select_tools(project: ProjectFile) -> Tools:
     more = {canonicalize_name(name) for text in texts for name in NAMED.findall(text)} - names
     kept = [one for one in declared if not LEFT_OUT.fullmatch(canonicalize_name(one.name))]
     left = [one.name for one in declared if one not in kept]
-    needed = () if names else ("setuptools", "wheel")
+    needed = ("setuptools", "wheel") if is_setuptools(project) and "setuptools" not in names else ()
     wanted = {str(one) for one in kept} | {*needed, *(name for name in more if name != "setuptools-vcs")}
     modules = {MODULES.get(name.lower(), name.replace("-", "_")) for name in left}
     return Tools(tuple(sorted(wanted)), tuple(sorted({*modules, *ALWAYS_MISSING})))
@@ -255,6 +256,8 @@ def _request(project: ProjectFile, place: Path, tools: Tools, installed: Path, t
     return {
         "path": [str(installed)],
         "left_out": tools.left_out,
+        # Code may refuse an older torch, and no project's own version is like this.
+        "torch": f"{catalogs.load().newest_torch}.{NEWEST_PATCH}",
         "project": str(top / project.tree.prefix / (project.request.subdirectory or ".")),
         "backend": project.backend,
         "backend_path": list(map(str, project.list("build-system", "backend-path"))),
@@ -319,6 +322,10 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
         why = said.get(ALL, {}).get("error") or f'it says "{version}"'
         msg = f"{place}: {shallow if is_shallow else f'{tool} cannot tell the version: {why}'}"
         raise ShallowError(msg, hint=mend) if is_shallow else InputError(msg, hint=_hint(project))
+    if f".{NEWEST_PATCH}" in version.partition("+")[0]:
+        raise InputError(
+            f"{place}: its version has that of torch in it, so each torch has another", hint=_hint(project)
+        )
     is_of_commit = BEFORE in said and said[BEFORE].get("version") != version
     if found["uses_git"] and is_shallow and not is_of_commit:
         raise ShallowError(f"{place}: {shallow}", hint=mend)

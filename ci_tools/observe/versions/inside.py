@@ -23,8 +23,6 @@ from typing import Any
 
 # ruff: noqa: ANN401 - stand-ins take the place of whatever a project imports
 
-TORCH = "2.10.0"  # as a project's own code may compare it; a version that has it in its label loses the label
-
 
 class Anything(str):
     """A value of a module that is not installed here: what it does is of no account for the version.
@@ -80,8 +78,6 @@ class Anything(str):
 
 class _Module(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
-        if name == "__version__":
-            return TORCH
         if name.startswith("__"):
             raise AttributeError(name)
         return Anything(os.devnull)
@@ -90,8 +86,8 @@ class _Module(types.ModuleType):
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds modules of the build requirements that are left out, such as torch: large, and of no account here."""
 
-    def __init__(self, names: list[str]) -> None:
-        self.names = {name.lower() for name in names}
+    def __init__(self, names: list[str], version: str) -> None:
+        self.names, self.version = {name.lower() for name in names}, version
 
     def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
         """Find a stand-in; asked last, after what is installed or in the source."""
@@ -103,7 +99,8 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _Module(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Do nothing: all of its names are there."""
+        """Give it a version; all other names are there."""
+        module.__version__ = self.version  # type: ignore[attr-defined]
 
 
 def main() -> None:
@@ -112,7 +109,7 @@ def main() -> None:
     sys.path[:0] = request["path"]
     if request["setuptools"]:  # before a stand-in for Cython could become the base of its build_ext
         _prepare_setuptools()
-    sys.meta_path.append(StandIns(request["left_out"]))
+    sys.meta_path.append(StandIns(request["left_out"], request["torch"]))
     os.chdir(request["project"])
     sys.path[:0] = [str(Path(request["project"], part)) for part in request["backend_path"]]
     used = Path(request["used"])

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ci_tools.config.project import BLANK
+from ci_tools.errors import InputError
+from ci_tools.observe.versions import ask
 from ci_tools.observe.versions.inside import StandIns
+from ci_tools.source.files import tree_at
+from ci_tools.source.project_file import ProjectFile
+from tests.builders.sources import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
 def package() -> Any:  # noqa: ANN401 - a stand-in takes the place of anything
-    stand_ins = StandIns(["packer"])
+    stand_ins = StandIns(["packer"], "2.10.0")
     spec = stand_ins.find_spec("packer")
     assert spec
-    return stand_ins.create_module(spec)
+    module = stand_ins.create_module(spec)
+    stand_ins.exec_module(module)
+    return module
 
 
 class Passed:
@@ -45,3 +57,10 @@ def test_a_stand_in_is_empty_and_says_no_version(package: Any) -> None:  # noqa:
     assert package.path + "x" == "x" + package.path == "x"
     assert (str(package.version), package.__version__) == ("not installed here", "2.10.0")
     assert not hasattr(package, "__wrapped__")
+
+
+def test_a_version_that_is_made_of_torch_s_is_refused(tmp_path: Path) -> None:
+    project = ProjectFile(BLANK, tree_at(write(tmp_path, {"setup.py": ""}), os.environ))
+    for version, is_refused in (("2.15.999.1", True), ("2.15.9.1", False), ("1.0+torch2.15.999", False)):
+        with pytest.raises(InputError, match="has that of torch in it") if is_refused else nullcontext():
+            ask._judge(project, {"said": {"all": {"version": version}}, "uses_git": False}, is_shallow=False)  # noqa: SLF001

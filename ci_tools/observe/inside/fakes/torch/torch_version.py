@@ -1,8 +1,17 @@
-"""`torch.torch_version`: the type of `torch.__version__`."""
+"""`torch.torch_version`: the version of torch, which `torch.__version__` is as well, and its type."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from ci_tools.observe.inside.facts import FACTS
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"__version__", "internal_version"}:
+        FACTS.ask("accelerator")
+        return TorchVersion(FACTS.ask("torch"))
+    return FACTS.unknown(f"torch.torch_version.{name}")
 
 
 class TorchVersion(str):
