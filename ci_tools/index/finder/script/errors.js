@@ -12,7 +12,7 @@ function explain(text) {
   const plain = lines.map(([, line]) => line).join("\n");
   const over = Math.max(0, ...[...plain.matchAll(RECOVERED)].map((one) => one.index + one[0].length));
   const found = CAUSES.flatMap(({ late }, at) => matchesOf(at, plain).map((match) => {
-    return { rank: [rankOf(late, plain, match), countLines(plain.slice(0, match.index)), at], match };
+    return { rank: [latenessOf(late, plain, match), countLines(plain.slice(0, match.index)), at], match };
   })).filter(({ match }) => match.index >= over);
   if (!found.length) return null;
   const { rank: [rank, place, at], match } = found.reduce((a, b) => (compareParts(b.rank, a.rank) < 0 ? b : a));
@@ -64,7 +64,7 @@ function matchesOf(at, plain) {
 }
 
 /** Return how late a match counts: in a warning a strong sign is late, and a late one is last. */
-function rankOf(late, plain, { 0: words, index }) {
+function latenessOf(late, plain, { 0: words, index }) {
   const line = words.includes("\n") ? "" : quoteOf(plain, index, index + words.length);
   if (HARMLESS.test(line)) return late + 3;
   return WARNING.test(line) ? late + (late ? 2 : 1) : late;

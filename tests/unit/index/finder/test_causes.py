@@ -181,14 +181,10 @@ CMAKE_TRIES = """
         pytest.param("No matching distribution found for demo==2", "no-file-at-all", id="no versions are listed"),
         pytest.param("ABI version 0x1000009 but this version of numpy is 0x2000000", "", id="numpy: half a sentence"),
         pytest.param(
-            "numpy.dtype size changed, may be incompatible. Expected 96 from C header, got 88 from PyObject",
-            "numpy-too-old",
-            id="a module for numpy 2",
+            "numpy.dtype size changed. Expected 96 from C header, got 88", "numpy-too-old", id="a module for numpy 2"
         ),
         pytest.param(
-            "numpy.dtype size changed, may be incompatible. Expected 88 from C header, got 96 from PyObject",
-            "numpy-major",
-            id="a module for numpy 1",
+            "numpy.dtype size changed. Expected 88 from C header, got 96", "numpy-major", id="a module for numpy 1"
         ),
     ],
 )

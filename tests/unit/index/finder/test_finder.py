@@ -11,6 +11,7 @@ from pypi_simple import IndexPage
 from ci_tools import catalog
 from ci_tools.index.finder import File, Shelf, ShelfVersion, data_path, front_page, project_data, shelf_of
 from ci_tools.index.finder.data import NO_FILE, NOT_ASKED
+from ci_tools.index.finder.page import write_script
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.units import Offer
 
@@ -265,3 +266,8 @@ def test_a_wheel_of_others_is_a_choice_by_its_tags_and_folder(
     assert {offer[0] for offer in found} == systems
     assert {offer[1] for offer in found} == {folder}
     assert {offer[3] for offer in found} == pythons
+
+
+def test_the_files_of_the_script_name_nothing_alike() -> None:
+    names = re.findall(r"^(?:function|const|let) (\w+)", write_script(catalog.load()), re.MULTILINE)
+    assert len(names) == len({*names})
