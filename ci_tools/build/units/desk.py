@@ -266,6 +266,9 @@ class Desk:
             return ran, run._replace(cost=ran.cost)
         for alone in (False, True):
             with self.gate.enter(run.name, work.call, work.asked.refuse_gone, alone=alone) as waited:
+                if alone:
+                    work.asked.refuse_gone()  # its build was stopped, and so was the compiler
+                    self.report.starved.add(self.report.name_source(work.call))
                 ran = work.compile(trace)
             run = run._replace(waited=run.waited + waited, cost=ran.cost)
             if not ran.status:
@@ -273,7 +276,6 @@ class Desk:
                 break
             if ran.status != -signal.SIGKILL and not STARVED.search(b"".join(work.read_output())):
                 break
-            self.report.starved.add(self.report.name_source(work.call))
         return ran, run
 
     def _find(self, work: _Work, store: UnitStore) -> _StoreAnswer:
