@@ -107,7 +107,7 @@ def test_a_torch_that_is_too_old_is_said_by_the_choice(watched: Watched, site: S
 
 def test_a_driver_that_is_too_old_gets_a_number_and_the_cuda_that_it_runs(watched: Watched, site: Site) -> None:
     page = opened(watched, site, "#project=kernels&accelerator=cu130&torch=2.12&python=3.12&gpu=9.0")
-    paste(page, "CUDA driver version is insufficient\n| Driver Version: 550.54.14   CUDA Version: 12.4 |")
+    paste(page, "NVIDIA driver on your system is too old\n| Driver Version: 550.54.14   CUDA Version: 12.4 |")
     said = page.locator("#diagnosis")
     playwright.expect(said).to_contain_text("driver 550.54.14 (of CUDA 12.4)")
     playwright.expect(said).to_contain_text("Update the driver to 580 or newer.")
@@ -155,7 +155,7 @@ def test_an_old_glibc_counts_in_the_choice(watched: Watched, site: Site) -> None
 
 def test_libraries_that_hide_torchs_own_are_to_be_unset(watched: Watched, site: Site) -> None:
     page = opened(watched, site)
-    paste(page, "undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12")
+    paste(page, "libcusparse.so.12: undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12")
     assert mending(page)[0] == "unset LD_LIBRARY_PATH"
     assert "--torch-backend=cu130" in mending(page)[1]
 
