@@ -50,7 +50,7 @@ ZIPS: Mapping[str, Callable[[Path, Path], object]] = {
 }
 VERIFIED = {
     "catalog.pinned_tools": "compares the archive with the catalog's sha256 first",
-    "observe.stage": "runs confined, in place of cmake, in the copy of the project that is observed",
+    "observe.scripts.cmake": "runs confined, in place of cmake, in the copy of the project that is observed",
 }
 TOPS = {"build.toolchain": toolchain.HEADERS, "install.fatwheel_backend": f"{INFO}/"}
 # The members of an archive: what each is called, and where it leads if it is a link; `{out}` is a folder outside.
@@ -125,6 +125,7 @@ def test_no_member_of_a_zip_leaves_its_folder(place: str, kind: str, out: Path) 
 
 def test_whatever_unpacks_is_tried() -> None:
     package, unpacks = Path(sdist.__file__).parents[1], re.compile(r"\.(extract|extractall|unpack_archive)\(")
-    found = [path.relative_to(package) for path in package.rglob("*.py") if unpacks.search(path.read_text("utf-8"))]
+    files = [path for kind in ("*.py", "*.sh") for path in package.rglob(kind)]
+    found = [path.relative_to(package) for path in files if unpacks.search(path.read_text("utf-8"))]
     tried = (TARS.keys() | ZIPS.keys() | VERIFIED.keys()) - {"build.sdk.offers"}
     assert {".".join(path.with_suffix("").parts) for path in found} == tried

@@ -79,7 +79,7 @@ def built(source: Path, fatwheel: CommandLine) -> dict[str, Path]:
     )  # apart from the user's own: one of these wheels is not what its name says
     ran = fatwheel(*command, cwd=source, PIP_FIND_LINKS=str(links), FATWHEEL_CACHE=str(cache))
     assert ran.status == 0, ran.stderr
-    assert ran.stderr.count("without its libraries") == len(BATCH), ran.stderr  # one torch, lent to each
+    assert ran.stderr.count("without its libraries") == 1, ran.stderr  # one torch, lent to each
     return {wheel.name.split("-")[2]: wheel for wheel in (source / "dist").glob("*.whl")}
 
 

@@ -140,7 +140,7 @@ def test_a_file_that_git_ignores_is_no_evidence(tmp_path: Path) -> None:
 
 def test_setup_cfg_says_it_as_well(tmp_path: Path) -> None:
     config = "[metadata]\nname = demo\nversion = 1.5\n[options]\npython_requires = >=3.11\n"
-    files = {"pyproject.toml": "", "setup.py": "", "setup.cfg": config, "x/setup.py": ""}
+    files = {"pyproject.toml": "", "setup.cfg": config, "x/setup.py": ""}
     (tmp_path / "a").mkdir()
     with pytest.raises(InputError, match="neither"):
         evidence_of(demo(tmp_path / "a", files))
