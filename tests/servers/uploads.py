@@ -238,7 +238,7 @@ class Handler(framing.Handler):
 
 
 def flaws_of_upload(kind: str, body: bytes) -> list[str]:
-    """Return why PyPI would refuse the form of an upload (https://docs.pypi.org/api/upload/)."""
+    """Return why PyPI would refuse the form of an upload ("Upload API" in its documentation)."""
     message = BytesParser(policy=default).parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
     parts = [(part.get_param("name", header="content-disposition"), part) for part in message.iter_parts()]
     said = {str(name): bytes(part.get_payload(decode=True) or b"") for name, part in parts}

@@ -49,7 +49,7 @@ BRANCH = re.compile(r"^[ \t]*(end)?(?:if|function|macro)\s*\(", re.MULTILINE | r
 ARCHIVED = redist_facts().platforms  # by host
 MISSING = "ModuleNotFoundError"
 SYNTAX = "SyntaxError"
-FREE_THREADED = "Programming Language :: Python :: Free Threading"  # https://pypi.org/classifiers
+FREE_THREADED = "Programming Language :: Python :: Free Threading"  # one of PyPI's classifiers
 ONE_SYSTEM = {"Operating System :: Microsoft": "windows", "Operating System :: MacOS": "macos"}
 
 
