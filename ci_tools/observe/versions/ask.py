@@ -322,10 +322,8 @@ def _judge(project: ProjectFile, found: Mapping[str, Any], *, is_shallow: bool) 
         why = said.get(ALL, {}).get("error") or f'it says "{version}"'
         msg = f"{place}: {shallow if is_shallow else f'{tool} cannot tell the version: {why}'}"
         raise ShallowError(msg, hint=mend) if is_shallow else InputError(msg, hint=_hint(project))
-    if f".{NEWEST_PATCH}" in version.partition("+")[0]:
-        raise InputError(
-            f"{place}: its version has that of torch in it, so each torch has another", hint=_hint(project)
-        )
+    if found["torch"] in version.partition("+")[0]:
+        raise InputError(f"{place}: its version has torch's in it, so each torch has another", hint=_hint(project))
     is_of_commit = BEFORE in said and said[BEFORE].get("version") != version
     if found["uses_git"] and is_shallow and not is_of_commit:
         raise ShallowError(f"{place}: {shallow}", hint=mend)

@@ -125,7 +125,8 @@ def main() -> None:
             Path(request["tags"]).write_text(tags, encoding="utf-8")
         answers[name] = _ask_apart(request)
         _restore(request["project"], before)
-    said = {"said": answers, "uses_git": used.exists(), **_find_way(request, answers.get("all", {}), before)}
+    said = {"said": answers, "uses_git": used.exists(), "torch": request["torch"]}
+    said |= _find_way(request, answers.get("all", {}), before)
     Path(request["answer"]).write_text(json.dumps(said), encoding="utf-8")
 
 
