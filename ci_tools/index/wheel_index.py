@@ -40,12 +40,14 @@ from ci_tools.index.page_writer import PageWriter
 from ci_tools.index.pages import VARIANTS, IndexedFile
 from ci_tools.index.units import Change, Published
 from ci_tools.machine.http.policy import TIMEOUT, UNANSWERED, is_temporary
+from ci_tools.model.files import WheelMembers
 from ci_tools.model.request import Channel
 from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from packaging.utils import NormalizedName
     from requests import PreparedRequest
 
     from ci_tools.index.manifest import Root
@@ -216,16 +218,19 @@ class WheelIndex:
         """Return the manifest of a unit's project."""
         return self._ledger(unit).manifest(canonicalize_name(unit.project))
 
-    def read_owners(self, unit: Unit, most: int) -> Iterator[tuple[str, str, dict[str, tuple[int, int]]]]:
-        """Yield each other project with its newest wheel and that one's members; none if there are over `most`."""
+    def list_others(self, unit: Unit) -> list[NormalizedName]:
+        """Return the other projects of a unit's channel."""
+        return sorted(self._ledger(unit).projects() - {canonicalize_name(unit.project)})
+
+    def read_owners(self, unit: Unit, projects: Iterable[NormalizedName]) -> Iterator[WheelMembers]:
+        """Yield each of these projects of a unit's channel with its newest wheel and that one's members."""
         ledger = self._ledger(unit)
-        others = sorted(ledger.projects() - {canonicalize_name(unit.project)})
-        for project in others if len(others) <= most else ():
-            wheels = [
-                one for one in ledger.manifest(project).files.values() if one.name.endswith(".whl") and not one.at
-            ]
+        for project in projects:
+            files = ledger.manifest(project).files.values()
+            wheels = [one for one in files if one.name.endswith(".whl") and not one.at]
             if newest := max(wheels, key=lambda one: project_and_version(one.name)[1], default=None):
-                yield project, newest.name, list_members(self.store, f"{ledger.root}{newest.key}", newest.size)
+                members = list_members(self.store, f"{ledger.root}{newest.key}", newest.size)
+                yield WheelMembers(project, newest.name, members)
 
     def _find_conflicts(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
         """Yield the files that would overwrite others and may not."""

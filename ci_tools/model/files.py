@@ -23,6 +23,14 @@ class Level(Name):
     WARNING = "warning"
 
 
+class WheelMembers(NamedTuple):
+    """A wheel of a project, and the size and checksum of each of its members."""
+
+    project: str
+    wheel: str
+    members: dict[str, tuple[int, int]]
+
+
 class Finding(NamedTuple):
     """One thing an audit found wrong with a wheel."""
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools import catalog
 from ci_tools.build.sdist import audit_sdist
 from ci_tools.catalog.accelerators import FOLDER
-from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, nearest
+from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, count, nearest
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.units import Change, Item, JobEntry, Unit
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Project
-from ci_tools.model.files import Finding, Level
+from ci_tools.model.files import Finding, Level, WheelMembers
 from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.publish import transaction
 from ci_tools.verify.audit import RULES, audit
@@ -62,7 +62,7 @@ def add(targets: Sequence[WheelIndex], addition: Addition, outside: Outside) -> 
     audit finds an error.
     """
     units = _units(addition)
-    findings = (*_audit(addition, outside), *_compare(addition, targets[0], units))
+    findings = (*_audit(addition, outside), *_compare(addition, targets[0], units, outside))
     shown = (
         one
         for unit in units
@@ -76,7 +76,7 @@ def preview(
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Finding, ...]]:
     """Return what adding files would change, for each release at the index, and the audit's findings."""
     units = _units(addition)
-    findings = (*_audit(addition, outside), *_compare(addition, targets[0], units))
+    findings = (*_audit(addition, outside), *_compare(addition, targets[0], units, outside))
     found = ((unit, transaction.preview(unit, targets, _journals(targets, unit, outside))) for unit in units)
     return tuple((f"{unit.project} {unit.version}", *change) for unit, changes in found for change in changes), findings
 
@@ -155,13 +155,19 @@ def _audit(addition: Addition, outside: Outside) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _compare(addition: Addition, index: WheelIndex, units: Sequence[Unit]) -> Iterator[Finding]:
+def _compare(addition: Addition, index: WheelIndex, units: Sequence[Unit], outside: Outside) -> Iterator[Finding]:
     """Yield where the files disagree, or a wheel installs files of another one or of another project in the index."""
     yield from find_disagreements(addition.files)
     own = [(str(unit.project), item.path) for unit in units for item in unit.items if item.path.suffix == ".whl"]
-    added = [(project, path.name, _read_members(path)) for project, path in own]
-    known = {one[0]: one for unit in units for one in index.read_owners(unit, MOST_PROJECTS)}
-    yield from find_shared_files([*(one for one in known.values() if one[0] not in dict(own)), *added])
+    added = [WheelMembers(project, path.name, _read_members(path)) for project, path in own]
+    owners = dict[str, WheelMembers]()
+    for unit in units:
+        others = [one for one in index.list_others(unit) if one not in owners and one not in dict(own)]
+        if len(others) > MOST_PROJECTS:
+            outside.reporter.say(f"not compared with the wheels of {count(len(others), 'other project')}: too many")
+        else:
+            owners |= {one.project: one for one in index.read_owners(unit, others)}
+    yield from find_shared_files([*owners.values(), *added])
 
 
 def _read_members(path: Path) -> dict[str, tuple[int, int]]:

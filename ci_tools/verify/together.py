@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import Rejected, count
 from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import open_wheel
-from ci_tools.model.files import Finding, Level
+from ci_tools.model.files import Finding, Level, WheelMembers
 from ci_tools.verify.audit.metadata.entry_points import read_entry_points
 
 if TYPE_CHECKING:
@@ -60,11 +60,8 @@ def _compare(field: str, files: list[StatedMetadata]) -> Iterator[Finding]:
         yield Finding(said.file, TOGETHER, Level.WARNING, message, _show(own), _show(usual), EFFECT, command)
 
 
-def find_shared_files(owners: Iterable[tuple[str, str, Mapping[str, tuple[int, int]]]]) -> Iterator[Finding]:
-    """Yield the files that wheels of two projects install at one place with other content.
-
-    An owner is a project, a wheel of it, and the size and checksum of each of its members.
-    """
+def find_shared_files(owners: Iterable[WheelMembers]) -> Iterator[Finding]:
+    """Yield the files that wheels of two projects install at one place with other content."""
     seen: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {}
     for project, file, members in owners:
         shared: dict[str, list[str]] = {}

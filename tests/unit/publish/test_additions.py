@@ -3,17 +3,19 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.cli.main import main
 from ci_tools.errors import InputError, Rejected, RejectedInput
+from ci_tools.publish import additions
 from ci_tools.publish.additions import Addition, add, preview
 from ci_tools.publish.promotion import promote
 from tests.builders import releases
 from tests.builders.indexes import CUDA, PURE, entry, found, root
-from tests.builders.releases import folder_index, item, unit
+from tests.builders.releases import Words, folder_index, item, unit
 from tests.builders.wheels import edited, listed, make
 
 if TYPE_CHECKING:
@@ -168,7 +170,7 @@ def test_files_of_others_are_added_and_labelled(index: WheelIndex, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_wheel_that_installs_a_file_of_another_project_with_other_content_is_named(
-    tmp_path: Path, outside: Outside
+    tmp_path: Path, outside: Outside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = folder_index(tmp_path / "index")
     first = edited(make(tmp_path, "first-1.0-py3-none-any.whl"), {"shared/a.py": b"1", "shared/__init__.py": b""})
@@ -179,3 +181,7 @@ def test_a_wheel_that_installs_a_file_of_another_project_with_other_content_is_n
     found = [one for one in preview([index], Addition((later, same)), outside)[1] if one.rule == "together"]
     assert [(one.wheel, one.found) for one in found] == [(later.name, "shared/a.py"), (same.name, "shared/a.py")]
     assert not [one for one in add([index], Addition((newer,)), outside).findings if one.rule == "together"]
+    monkeypatch.setattr(additions, "MOST_PROJECTS", 0)
+    words = Words()
+    preview([index], Addition((later,)), replace(outside, reporter=words))
+    assert words.lines == ["not compared with the wheels of 1 other project: too many"]
