@@ -85,6 +85,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str
     `repository` is the source's `git_identity`.
     """
     request = plan.request
+    version = editions.variables(plan.project, plan.edition, request.version, plan.pins.commit)
     inputs = [
         plan.pins.source_sha256,
         repository,
@@ -94,12 +95,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain, repository: str
         repr(request.build),
         *request.run.requires,
         toolchain.identity,
-        *(
-            f"{name}={value}"
-            for name, value in editions.variables(
-                plan.project, plan.edition, plan.request.version, plan.pins.commit
-            ).items()
-        ),
+        *(f"{name}={value}" for name, value in version.items()),
     ]
     told = job or job_of_sdist(plan)
     own: list[str | None] = [*told.archs, repr(told.env), *told.build_requires] if told else []

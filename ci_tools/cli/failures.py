@@ -37,19 +37,15 @@ def explain_os_error(error: OSError) -> MachineError:
     if place and STDOUT in place:
         drop_stdout()
     said = f"{error.strerror or error}{f' ({place})' if place else ''}"
-    cache = cache_folder(os.environ)
+    cache, there = cache_folder(os.environ), Path(str(place)).absolute()
     # If a folder cannot be created, the system names the topmost missing folder above it.
     explained = MachineError(said, hint="fix this and run the same command again")
-    if place and error.errno not in NO_ROOM and _is_beside(Path(str(place)).absolute(), cache):
+    is_of_cache = there.is_relative_to(cache) or cache.is_relative_to(there)
+    if place and error.errno not in NO_ROOM and is_of_cache:
         msg = f"the cache {cache} cannot be used: {said}"
         explained = MachineError(msg, hint="set FATWHEEL_CACHE to a folder that you can write to")
     explained.__cause__ = error
     return explained
-
-
-def _is_beside(place: Path, cache: Path) -> bool:
-    """Whether a path is the cache, is in it, or contains it."""
-    return place.is_relative_to(cache) or cache.is_relative_to(place)
 
 
 def drop_stdout() -> None:

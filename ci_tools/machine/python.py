@@ -27,9 +27,8 @@ IDENTITY = (
     "import sys, sysconfig; "
     "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
 )
-UNANSWERED = re.compile(
-    r"Retry\(total=0,.* broken by '(?:.*: )?(.*?)(?:\"\))?': \S+$", re.MULTILINE
-)  # pip's last retry
+# pip's last retry.
+UNANSWERED = re.compile(r"Retry\(total=0,.* broken by '(?:.*: )?(.*?)(?:\"\))?': \S+$", re.MULTILINE)
 PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 IMAGES = Path("/opt/python")  # where manylinux images keep their interpreters (PEP 513)
 # Messages of pip and uv if they cannot reach an index or the disk is full. A misspelt name also gives "none".

@@ -139,8 +139,10 @@ def tell_findings(findings: Iterable[Finding], outside: Outside) -> None:
     """Say each warning once for all wheels, and of most rules only the first: builds and releases show no table."""
     warnings = [finding for finding in findings if finding.level is Level.WARNING]
     of_rules = Counter(finding.rule for finding in warnings if finding.rule not in TOLD)
-    told = {finding.rule if finding.rule in of_rules else finding.message: finding for finding in reversed(warnings)}
-    for finding in reversed(told.values()):
+    told: dict[str, Finding] = {}
+    for finding in warnings:
+        told.setdefault(finding.rule if finding.rule in of_rules else finding.message, finding)
+    for finding in told.values():
         more = f"; {others} more of {finding.rule}" if (others := of_rules[finding.rule] - 1) > 0 else ""
         outside.reporter.say(f"warning: {_shown(finding)}; see it: {finding.command}{more}")
 

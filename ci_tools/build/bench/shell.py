@@ -73,8 +73,7 @@ class Shell(NamedTuple):
     def run_with_variables(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
         """Run one command; raise Rejected with the last lines of the log if it fails or reaches the deadline."""
         plan = self.bench.plan
-        # As `told`, not for pip.
-        version = editions.variables(plan.project, plan.edition, plan.request.version, plan.pins.commit)
+        version = editions.variables(plan.project, plan.edition, plan.request.version, plan.pins.commit)  # not pip's
         variables = {**self.isolated.variables, **self.told, **version, **told}
         left = max(self.deadline - time.monotonic(), 1)
         ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)

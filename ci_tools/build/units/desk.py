@@ -236,7 +236,7 @@ class Desk:
             work.asked.end(1, b"", REFUSED)
             return
         if trace and store and not ran.status:
-            found = self._name_made(work, store, trace)
+            found = self._record_made(work, store, trace)
             asking = time.thread_time() - began + found.seconds
         if store and found.key and not ran.status and all(self.files.changed(one) < work.began for one in found.read):
             self._keep(work, found.key, ran.seconds, store)
@@ -290,10 +290,10 @@ class Desk:
             return _StoreAnswer(how=FIRST)
         known = manifests.load_all(unit, store)
         why = next((manifests.explain(one, told, names, self.files, store) for one in known), "")
-        named = self._name_made(work, store)
+        named = self._record_made(work, store)
         return named if named.why else named._replace(stored=read_object(named.key, store), how=SAME_TEXT, why=why)
 
-    def _name_made(self, work: _Work, store: UnitStore, trace: Path | None = None) -> _StoreAnswer:
+    def _record_made(self, work: _Work, store: UnitStore, trace: Path | None = None) -> _StoreAnswer:
         """Return the key of what is made, and record what it read; a `trace` has that of a link, or of nvcc's first."""
         call = work.call
         if trace and call.language == LINK:

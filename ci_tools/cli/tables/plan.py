@@ -34,7 +34,9 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     yield _job_table(plan)
     if plan.project.told and not plan.project.told.endswith(f" {plan.project.version}"):  # more than the title says
         yield new_table("version", "why", rows=[(plan.project.told,)])
-    yield from _each_cell(plan) if explain else _group_cells(plan)
+    skipped = ((cell, SKIPPED, reason) for cell, reason in plan.skipped)
+    each = new_table("cells", "cell", "job", "why", rows=(*plan.covered, *skipped))
+    yield from [each] if explain else _group_cells(plan)
     yield from filled(new_table("warnings", "what", rows=zip(plan.warnings)))
 
 
@@ -171,11 +173,6 @@ def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[s
         yield f"needs {name} to build", "its build imports it, and [build-system] does not name it"
     off = {name for name, _ in shown.off}
     yield from ((f"its build asks for {what}", where) for what, where in shown.asked if what not in off)
-
-
-def _each_cell(plan: Plan) -> Iterator[Table]:
-    skipped = ((cell, SKIPPED, reason) for cell, reason in plan.skipped)
-    yield new_table("cells", "cell", "job", "why", rows=(*plan.covered, *skipped))
 
 
 def _group_cells(plan: Plan) -> Iterator[Table]:

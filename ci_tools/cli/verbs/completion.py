@@ -36,9 +36,7 @@ def _make_whole_parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="fatwheel", description=ABOUT)
     whole.add_argument("--version", action="store_true", help="print the version")
     top = whole.add_subparsers()
-    groups = {
-        group: top.add_parser(group, help=text.partition(":")[0]).add_subparsers() for group, text in GROUPS.items()
-    }
+    groups = {one: top.add_parser(one, help=text.partition(":")[0]).add_subparsers() for one, text in GROUPS.items()}
     for name, verb in VERBS.items():
         group, _, word = name.rpartition(" ")
         parser = parser_of(name)

@@ -202,7 +202,8 @@ def _targets(file: WorkflowDocument, own: list[tuple[RunStart, list[Publication]
     named = {one.what for _, found in own for one in found}
     if FATWHEEL not in named:
         return {one.what for start, found in own for one in found if start.event == "push" and one.is_sure} & {PYPI}
-    addresses = {target for outline in _outlines(file, known) for target in outline.targets}
+    outlines = (_outline(config, known) for _, config, _ in _configs(file, known))
+    addresses = {target for outline in outlines if outline for target in outline.targets}
     grants = [table_of(job.get("permissions")).get("contents") for job in file.jobs.values()]
     kinds = filter(None, map(kind_of, addresses))
     named |= {GITHUB} if "write" in grants or any(("contents", "write") in kind.rights for kind in kinds) else set()
@@ -311,11 +312,6 @@ def _outline(path: str, known: WorkflowSet) -> ConfigOutline | None:
     """Return the outline of a config; None if it cannot be read, which the plan says."""
     found = read_outline(known.fetch, path or CONFIG_FILE)
     return None if isinstance(found, Unseen) else found
-
-
-def _outlines(file: WorkflowDocument, known: WorkflowSet) -> list[ConfigOutline]:
-    found = (_outline(config, known) for _, config, _ in _configs(file, known))
-    return [outline for outline in found if outline]
 
 
 def check_configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:

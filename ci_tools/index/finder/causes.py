@@ -118,7 +118,9 @@ def _rank(late: int, plain: str, match: re.Match[str]) -> int:
     """Return how late a match counts: in a warning a strong sign is late, and a late one is last."""
     if "\n" in match[0]:
         return late
-    return late + (3 if _are("harmless", match, plain) else (2 if late else 1) if _are("warning", match, plain) else 0)
+    if _are("harmless", match, plain):
+        return late + 3
+    return late + (2 if late else 1) * _are("warning", match, plain)
 
 
 def _are(kind: str, match: re.Match[str], plain: str) -> bool:
