@@ -20,6 +20,9 @@ from ci_tools.machine.process import ISOLATED, output, start_module
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    Words = Sequence[str | Path]
+    Settings = Mapping[str, str]
+
 INSTALLER = "FATWHEEL_INSTALLER"  # the variable that names the program
 # https://docs.astral.sh/uv/reference/environment/ beside https://pip.pypa.io/en/stable/cli/pip/
 OF_UV = {
@@ -56,8 +59,8 @@ class Installer(Protocol):
         """Return the command that creates an empty environment."""
         ...
 
-    def install(self, python: Path, arguments: Sequence[str | Path], variables: Mapping[str, str]) -> list[str | Path]:
-        """Return the command that installs what these arguments of `pip install` name for an interpreter."""
+    def install(self, python: Path, arguments: Words, variables: Settings, fresh: str = "") -> list[str | Path]:
+        """Return the command that installs what these arguments of `pip install` name; no cache has the fresh one."""
         ...
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
@@ -71,8 +74,8 @@ class _Pip:
     def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
         return [interpreter, ISOLATED, "-m", "venv", "--without-pip", folder]
 
-    def install(self, python: Path, arguments: Sequence[str | Path], variables: Mapping[str, str]) -> list[str | Path]:
-        del variables
+    def install(self, python: Path, arguments: Words, variables: Settings, fresh: str = "") -> list[str | Path]:
+        del variables, fresh  # it keeps no file of a folder, and asks a server whether what it kept is still right
         return [*start_module("pip"), "--python", python, "install", "--no-input", "--no-compile", *arguments]
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
@@ -88,18 +91,19 @@ class _Uv:
     def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
         return [self.program, "venv", "--quiet", "--no-config", "--no-project", "--python", interpreter, folder]
 
-    def install(self, python: Path, arguments: Sequence[str | Path], variables: Mapping[str, str]) -> list[str | Path]:
+    def install(self, python: Path, arguments: Words, variables: Settings, fresh: str = "") -> list[str | Path]:
         options = ["--no-config", "--link-mode=copy", "--index-strategy=unsafe-best-match", "--no-progress"]
         if variables.get("PIP_NO_INDEX", "").lower() not in OFF and "--no-index" not in arguments:
             options.append("--no-index")  # uv knows no variable for it, and takes it once
+        if fresh:  # uv keeps a wheel by its address, also where the bytes there are others by now
+            options.append(f"--refresh-package={fresh}")
         return [self.program, "pip", "install", "--python", python, *options, *arguments]
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         """Return the variables with pip's settings, from variables and configuration files, under uv's names."""
         known = read_pip_settings(variables)
         settings = {of_uv: known[name] for name, of_uv in OF_UV.items() if known.get(name)}
-        lists = {name: settings[name].split() for name in LISTS if name in settings}
-        joined = {name: LISTS[name].join(words) for name, words in lists.items()}
+        joined = {name: LISTS[name].join(settings[name].split()) for name in LISTS if name in settings}
         return {"UV_PYTHON_DOWNLOADS": "never", **variables, **settings, **joined}
 
 

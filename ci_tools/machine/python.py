@@ -113,13 +113,14 @@ class Environment:
         """Its interpreter."""
         return self.scripts / ("python.exe" if os.name == "nt" else "python")
 
-    def install(self, *arguments: str | Path, variables: Mapping[str, str] | None = None) -> None:
-        """Install what these arguments of `pip install` name; `variables` override the environment's own.
+    def install(self, *arguments: str | Path, variables: Mapping[str, str] | None = None, fresh: str = "") -> None:
+        """Install what these arguments of `pip install` name, the project `fresh` never from the installer's cache.
 
-        Raises MachineError if the network or the disk failed, Rejected if the installer refuses.
+        `variables` override the environment's own. Raises MachineError if the network or the disk failed, Rejected if
+        the installer refuses.
         """
         known = {**self.variables, **(variables or {})}
-        command = self.installer.install(self.python, arguments, known)
+        command = self.installer.install(self.python, arguments, known, fresh)
         ended = run(command, log=self.log, env=self.installer.translate(known))
         if ended.status:
             raise self._explain_failure(arguments, ended)

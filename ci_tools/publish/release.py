@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.builder import NewerSystem
@@ -24,7 +24,6 @@ from ci_tools.publish.publishing import Destination, folder_edition, publish, re
 from ci_tools.publish.shared_units import share_units
 from ci_tools.publish.smart import refuse_unreachable
 from ci_tools.publish.targets.addresses import index_of, targets_of
-from ci_tools.verify.accelerated_torch import lend_accelerated_torch, lend_nightly
 from ci_tools.verify.files import (
     CHECKS,
     Here,
@@ -36,12 +35,11 @@ from ci_tools.verify.files import (
     tell_findings,
     try_sdist,
     validate_files,
-    validator_for,
+    validator_of_wheel,
 )
 from ci_tools.verify.left_out import warn_left_out
-from ci_tools.verify.modules import own_imports
 from ci_tools.verify.torch_stock import open_stock
-from ci_tools.verify.validator import gpu_here, own_python
+from ci_tools.verify.validator import gpu_here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -247,11 +245,7 @@ def _install_from_index(
     what: _IndexInstallation, made: Sequence[Made], planned: Planned, settings: Here, out: Path, outside: Outside
 ) -> tuple[Trial, ...]:
     """Install from the index as a user would, unless an earlier run did so with the same bytes."""
-    validator = validator_for(planned.plan.request.validate, own_python(made[-1].path.name), out, outside)
-    source, project, own = planned.tree.root.resolve(), planned.plan.project.name, own_imports(made[-1].path)
-    validator = replace(validator, source=source, stock=settings.stock, project=project, own=own)
-    validator = lend_nightly(validator, made[-1].path, planned.plan.request.catalog)
-    validator = lend_accelerated_torch(validator, made[-1].path)
+    validator = validator_of_wheel(made[-1].path, planned.plan.request, settings, outside)
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), *what]))
     record = out / "index"
     if kept := receipts.load_trials(record, key):

@@ -238,11 +238,7 @@ def _kept(path: Path) -> Made:
 
 def _validate(path: Path, request: Request | None, here: Here, outside: Outside) -> tuple[Trial, ...]:
     _refuse_no_file(path)
-    validation = request.validate if request else Validation()
-    validator = validator_for(validation, here.python or own_python(path.name), path.parent, outside)
-    validator = replace(validator, source=here.source and here.source.resolve(), stock=here.stock)
-    validator = replace(validator, project=path.name.partition("-")[0], own=own_imports(path))
-    validator = lend_accelerated_torch(lend_nightly(validator, path, request.catalog if request else ()), path)
+    validator = validator_of_wheel(path, request, here, outside)
     where, key = here.where or validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)
     # At a site, the receipt came from another machine, where the project's code ran: it is not trusted, so try again.
@@ -258,13 +254,21 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
     return trials
 
 
+def validator_of_wheel(path: Path, request: Request | None, here: Here, outside: Outside) -> Validator:
+    """Return a validator for a wheel, with the torch that it needs; raise MachineError if its Python is not here."""
+    validation = request.validate if request else Validation()
+    validator = validator_for(validation, here.python or own_python(path.name), path.parent, outside)
+    source, project = here.source and here.source.resolve(), path.name.partition("-")[0]
+    validator = replace(validator, source=source, stock=here.stock, project=project, own=own_imports(path))
+    return lend_accelerated_torch(lend_nightly(validator, path, request.catalog if request else ()), path)
+
+
 def validator_for(validation: Validation, python: Python | None, out: Path, outside: Outside) -> Validator:
     """Return a validator with that Python, or with this one; raise MachineError if this machine has no such Python."""
     interpreter = find(python, outside.environ) if python else Path(sys.executable)
     if interpreter is None:
         raise MachineError(f"Python {python} is not on this machine")
-    logs = out / "logs"
-    return Validator(validation=validation, interpreter=interpreter, logs=logs, outside=outside, gpu=has_gpu())
+    return Validator(validation=validation, interpreter=interpreter, logs=out / "logs", outside=outside, gpu=has_gpu())
 
 
 def prepare_torch(jobs: Sequence[Job], validation: Validation, here: Here, out: Path, outside: Outside) -> None:

@@ -23,6 +23,7 @@ from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.installers import choose_installer
+from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.process import output, run, tail
 from ci_tools.machine.python import Environment, create, name_version
 from ci_tools.machine.storage import sha256_of
@@ -144,7 +145,7 @@ class Validator:
         what = redact(f"{choose_installer(self.outside.environ).command} {shown}")
         try:
             with self._environment(log) as environment:
-                environment.install(*self._name_indexes(), *arguments, *self.validation.requires)
+                environment.install(*arguments, *self.validation.requires, fresh=self.project)
                 return (Trial(what, Outcome.PASSED), *self._try(environment))
         except Rejected as error:
             return (Trial(what, Outcome.FAILED, _describe_failure("cannot be installed", str(error), INSTALL)),)
@@ -188,27 +189,23 @@ class Validator:
         return create_and_import
 
     def _create_with_torch(self, path: Path, log: Path) -> Environment:
-        environment = create(self.interpreter, path, log, self.outside.environ)
-        self._install_torch(environment)
+        """Create an environment with the config's torch; if the config names an index, nothing else is asked.
+
+        A variable keeps the index's URL out of logs.
+        """
+        environ, index = self.outside.environ, self.validation.torch_index
+        environment = create(self.interpreter, path, log, environ, add_indexes(environ, self.indexes))
+        if self.validation.torch:
+            variables = {**NOWHERE_ELSE, "PIP_INDEX_URL": index} if index else {}
+            # `==2.13.0` also means 2.13.0+cpu, and prefers it; `===` is only this one (PEP 440)
+            named = f"torch==={self.torch_build}" if self.torch_build else f"torch=={self.validation.torch}"
+            environment.install(named, variables=variables, fresh="torch" if index else "")
         return environment
 
     def _torch_key(self) -> str:
         """Return all that decides how torch is installed in a run, whose environment variables stay as they are."""
         asked = (self.validation.torch, self.validation.torch_index, self.torch_build)
         return json.dumps([str(self.interpreter), *asked, self.indexes])
-
-    def _name_indexes(self) -> Iterator[str]:
-        for index in self.indexes:
-            yield from ("--extra-index-url", index)
-
-    def _install_torch(self, environment: Environment) -> None:
-        """Install torch, only from its own index if the config names one; a variable keeps its URL out of logs."""
-        index = self.validation.torch_index
-        variables = {**NOWHERE_ELSE, "PIP_INDEX_URL": index} if index else {}
-        if self.validation.torch:
-            # `==2.13.0` also means 2.13.0+cpu, and prefers it; `===` is only this one (PEP 440)
-            named = f"torch==={self.torch_build}" if self.torch_build else f"torch=={self.validation.torch}"
-            environment.install(*self._name_indexes(), named, variables=variables)
 
     def _try_import(self, environment: Environment, module: str) -> Trial:
         trial = self._run_import(environment, f"import {module}")

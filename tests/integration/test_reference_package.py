@@ -35,8 +35,7 @@ def plan(fatwheel: CommandLine, checkout: Path) -> Ran:
 
 @pytest.fixture
 def copy(checkout: Path, tmp_path: Path) -> Path:
-    shutil.copytree(checkout, tmp_path / "copy")
-    return tmp_path / "copy"
+    return Path(shutil.copytree(checkout, tmp_path / "copy"))
 
 
 def test_the_request_of_288_cells_is_served_by_three_wheels(fatwheel: CommandLine, checkout: Path) -> None:

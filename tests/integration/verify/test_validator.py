@@ -9,7 +9,6 @@ import pytest
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.formats import receipts
-from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import BuiltWith, Outcome, Trial
 from ci_tools.model.platforms import Accelerator
 from ci_tools.model.request import Command, Validation
@@ -65,19 +64,30 @@ def test_torch_comes_from_its_index_alone(tmp_path: Path) -> None:
         wheel = make(tmp_path, f"torch-{version}-py3-none-any.whl", {"torch.py": f"own = {version == '9.0'}".encode()})
         root = tmp_path / f"index-{version}"
         releases.publish(releases.folder_index(root), releases.unit("torch", releases.item(wheel)))
-    environ = {"PIP_EXTRA_INDEX_URL": (root / "cpu").as_uri(), "PIP_NO_INDEX": "1"}
-    torch_index = (tmp_path / "index-9.0/cpu").as_uri()
     command = Command(run="python -c 'import torch; assert torch.own'")
     trying = Validator(
-        validation=Validation(torch="9.0", torch_index=torch_index, commands=(command,)),
-        interpreter=Path(sys.executable),
-        logs=tmp_path / "logs",
-        outside=Outside(environ=environ, cache=tmp_path / "cache", reporter=Silent()),
-        gpu=False,
-    )
+        validation=Validation(torch="9.0", torch_index=(tmp_path / "index-9.0/cpu").as_uri(), commands=(command,)),
+        interpreter=Path(sys.executable), logs=tmp_path / "logs", gpu=False,
+        outside=world(tmp_path, PIP_EXTRA_INDEX_URL=(root / "cpu").as_uri(), PIP_NO_INDEX="1"),
+    )  # fmt: skip
     trials = trying.install_from_file(make(tmp_path))
     assert [trial.outcome for trial in trials] == [Outcome.PASSED] * 2, trials
     assert "--index-url" not in (tmp_path / "logs/validate-demo-1.0-py3-none-any.whl.log").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_what_an_index_has_now_is_tried_and_not_what_was_kept(tmp_path: Path, installer: str) -> None:
+    index = (tmp_path / "index").as_uri()
+    trying = Validator(
+        validation=Validation(), interpreter=Path(sys.executable), logs=tmp_path / "logs", gpu=False, project="demo",
+        outside=world(tmp_path, FATWHEEL_INSTALLER=installer, PIP_INDEX_URL=index),
+    )  # fmt: skip
+    for module in ("one", "other"):
+        wheel = make(tmp_path / "index/demo", files={f"{module}.py": b""})
+        (wheel.parent / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
+        asked = replace(trying, validation=Validation(imports=(module,)))
+        assert [trial.outcome for trial in asked.install_from_index("demo==1.0", index)] == [Outcome.PASSED] * 2
 
 
 @pytest.mark.slow
