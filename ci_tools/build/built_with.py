@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.build.bench.resolved import read_resolved
+from ci_tools.build.containers.own_image import pin_image
 from ci_tools.build.requirements import installed_version
 from ci_tools.build.toolchain import TORCH_INCLUDE, libc
 from ci_tools.machine.process import ISOLATED, output
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-IMAGE = "FATWHEEL_IMAGE"  # the container image of a workflow's job: a process in a container cannot find it out
+IMAGE = "FATWHEEL_IMAGE"  # the container image of a workflow's job: a process in a container does not know its name
 HOSTED_IMAGE = ("ImageOS", "ImageVersion")  # set on GitHub's hosted runners (actions/runner-images)
 VERSION_HEADERS = (
     "torch/headeronly/version.h",
@@ -106,8 +107,8 @@ def _lent_torch(variables: Mapping[str, str]) -> str:
 
 def _image(environ: Mapping[str, str]) -> str:
     """Return the container's or hosted runner's image with its operating system; without an image, only the system."""
-    hosted = " ".join(filter(None, (environ.get(name) for name in HOSTED_IMAGE)))
-    image = environ.get(IMAGE) or hosted
+    named = environ.get(IMAGE)
+    image = pin_image(named) if named else " ".join(filter(None, (environ.get(name) for name in HOSTED_IMAGE)))
     return f"{image} ({_system()})" if image else _system()
 
 
