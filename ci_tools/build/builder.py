@@ -10,6 +10,7 @@ import re
 import shutil
 import time
 import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ import build
 from ci_tools import catalog as catalogs
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import cross, repair
-from ci_tools.build.bench.copies import Copies
+from ci_tools.build.bench.copies import Copies, Installations
 from ci_tools.build.bench.shell import Bench, Shell, add_cause, build_error, run_after, search_path
 from ci_tools.build.cross import write_settings
 from ci_tools.build.cuda_toolkits import link_variables
@@ -35,43 +36,35 @@ from ci_tools.build.folders import (
     refuse_stranger,
     sweep,
 )
-from ci_tools.build.requirements import InstallPlace, job_of_sdist, needs_of_job, needs_of_sdist, provide_headers
+from ci_tools.build.requirements import InstallPlace, Needs, job_of_sdist, needs_of_job, needs_of_sdist, provide_headers
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.lending import put_toolkit
-from ci_tools.build.shards.handover import LayeredStore
+from ci_tools.build.shards.handover import Handed, LayeredStore
 from ci_tools.build.times.watch import watch_units
-from ci_tools.build.toolchain import TORCH_INCLUDE
+from ci_tools.build.toolchain import TORCH_INCLUDE, Toolchain
 from ci_tools.build.units.forecast import keep_job
 from ci_tools.build.units.launchers import has_launchers, name_place, open_gate, open_launchers, open_store
+from ci_tools.build.units.report import UnitReport
+from ci_tools.build.units.store import UnitStore
 from ci_tools.build.version_files import restate_version
 from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.formats.relabel import Label, relabel
 from ci_tools.formats.wheel import SBOM, open_wheel
 from ci_tools.machine import runner
+from ci_tools.machine.context import Outside
 from ci_tools.machine.python import create
 from ci_tools.machine.storage import hold_lock, naming, write_atomically
 from ci_tools.model import edition as editions
-from ci_tools.model.files import EPOCH
-from ci_tools.model.plan import SDIST, JobKind
+from ci_tools.model.files import EPOCH, BuiltWith
+from ci_tools.model.plan import SDIST, Job, JobKind, Plan
 from ci_tools.model.platforms import name_archs_for_torch
 from ci_tools.model.request import Channel
 from ci_tools.source.files import Tree
 from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.build.bench.copies import Installations
-    from ci_tools.build.requirements import Needs
-    from ci_tools.build.shards.handover import Handed
     from ci_tools.build.shards.listing import ListedBuild
-    from ci_tools.build.toolchain import Toolchain
-    from ci_tools.build.units.report import UnitReport
-    from ci_tools.build.units.store import UnitStore
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.files import BuiltWith
-    from ci_tools.model.plan import Job, Plan
     from ci_tools.plan.make import Planned
 
 LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"

@@ -8,22 +8,17 @@ import shlex
 import shutil
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.build.bench.resolved import read_resolved
 from ci_tools.build.containers.own_image import pin_image
 from ci_tools.build.requirements import installed_version
 from ci_tools.build.toolchain import TORCH_INCLUDE, libc
 from ci_tools.machine.process import ISOLATED, output
+from ci_tools.machine.python import Environment
 from ci_tools.model.files import BuiltWith
-from ci_tools.model.plan import JobKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.machine.python import Environment
-    from ci_tools.model.plan import Job
+from ci_tools.model.plan import Job, JobKind
 
 IMAGE = "FATWHEEL_IMAGE"  # the container image of a workflow's job: a process in a container does not know its name
 HOSTED_IMAGE = ("ImageOS", "ImageVersion")  # set on GitHub's hosted runners (actions/runner-images)

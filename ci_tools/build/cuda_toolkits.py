@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.build.cross import ARM_LIBRARIES, is_cross
-from ci_tools.build.sdk.cuda_libraries import complete_links, fetch_arm_runtime, fetch_libraries, install_wheels
+from ci_tools.build.sdk.cuda_libraries import (
+    Overlay,
+    complete_links,
+    fetch_arm_runtime,
+    fetch_libraries,
+    install_wheels,
+)
 from ci_tools.build.sdk.cuda_windows import WHEEL_TAG, WINDOWS, list_homes, refuse_incomplete
 from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release
+from ci_tools.catalog import Catalog, Cuda, Redist
 from ci_tools.catalog.providers import parts_for, redist_facts
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.process import output
 from ci_tools.machine.runner import host as find_host
 from ci_tools.machine.storage import fill_once
+from ci_tools.model.plan import Job
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from ci_tools.build.sdk.cuda_libraries import Overlay
-    from ci_tools.catalog import Catalog, Cuda, Redist
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Job
 
 OF_INDEX = ("linux-", "windows-amd64")  # the machines for which the package index has a compiler
 

@@ -6,17 +6,14 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.errors import MachineError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LONGEST_PATH = 259  # characters, beside the zero that ends it (Win32, "Maximum Path Length Limitation")
 PAGE = "how-to/build-for-windows-cuda.md#what-the-build-sees"

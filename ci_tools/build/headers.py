@@ -10,21 +10,17 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.catalog.providers import cuda_parts
 from ci_tools.errors import MachineError, Problem
 from ci_tools.machine.process import ISOLATED, output
 from ci_tools.machine.workplace import scratch
+from ci_tools.model.evidence import Evidence
+from ci_tools.model.plan import Job
+from ci_tools.source.files import Tree
 from ci_tools.source.includes import Includes, SourceLine, uncommented
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.model.evidence import Evidence
-    from ci_tools.model.plan import Job
-    from ci_tools.source.files import Tree
 
 PYTHON = "Python.h"
 NATIVE = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inl", ".ipp", ".pyx"})

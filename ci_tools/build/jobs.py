@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ci_tools.addresses import redact
 from ci_tools.build import folders, headers, room, toolchain
-from ci_tools.build.bench.copies import open_installations
-from ci_tools.build.builder import LEVELS, NewerSystem, Workshop, build_key
-from ci_tools.build.containers.builds import open_container
+from ci_tools.build.bench.copies import Installations, open_installations
+from ci_tools.build.builder import LEVELS, Built, NewerSystem, Workshop, build_key
+from ci_tools.build.containers.builds import Container, open_container
 from ci_tools.build.containers.engines import choose
 from ci_tools.build.cross import is_cross, read_backend
 from ci_tools.build.requirements import refuse_other_torch
@@ -23,11 +24,12 @@ from ci_tools.build.shards.handover import SHARDS, read_handovers
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, TimeLimit
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import MADE, UNFINISHED, hold_lock, sha256_of, write_atomically
 from ci_tools.model.evidence import Extensions
-from ci_tools.model.files import Receipt
+from ci_tools.model.files import BuiltWith, Receipt
 from ci_tools.model.names import FileName
-from ci_tools.model.plan import SDIST, JobKind
+from ci_tools.model.plan import SDIST, Job, JobKind, Plan
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 from ci_tools.source import git
@@ -35,14 +37,6 @@ from ci_tools.source.backends import SETUPTOOLS
 from ci_tools.source.includes import Includes, SourceLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.build.bench.copies import Installations
-    from ci_tools.build.builder import Built
-    from ci_tools.build.containers.builds import Container
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.files import BuiltWith
-    from ci_tools.model.plan import Job, Plan
     from ci_tools.plan.make import Planned
 
 

@@ -8,21 +8,16 @@ import re
 import shutil
 import sys
 import sysconfig
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.formats.binaries.elf import linking
 from ci_tools.formats.wheel import open_wheel
-from ci_tools.machine.process import clean_environment, run, start_module
+from ci_tools.machine.process import Ended, clean_environment, run, start_module
 from ci_tools.machine.storage import naming
 from ci_tools.model.files import EPOCH
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from ci_tools.machine.process import Ended
-    from ci_tools.model.plan import Job
+from ci_tools.model.plan import Job
 
 MANYLINUX = re.compile(r"manylinux\w*?_(x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)")
 # auditwheel's library judges a wheel of any machine; its program takes only the tags of this one for `--plat`.

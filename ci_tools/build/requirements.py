@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
@@ -14,27 +17,19 @@ from ci_tools.build.sdk.lending import InstallPlace, lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import FatwheelError, MachineError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.process import clean_environment
-from ci_tools.machine.python import PACKAGES, identity
+from ci_tools.machine.python import PACKAGES, Environment, identity
 from ci_tools.machine.runner import host
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import Job, JobKind, Plan
+from ci_tools.model.platforms import Accelerator, AcceleratorKind
 from ci_tools.model.request import BuildTorch
-from ci_tools.model.versions import name_of_required, parse_requirement, parse_specifiers
+from ci_tools.model.versions import Minor, name_of_required, parse_requirement, parse_specifiers
 from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from packaging.requirements import Requirement
-
     from ci_tools.build.bench.copies import Copies
-    from ci_tools.machine.context import Outside
-    from ci_tools.machine.python import Environment
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.platforms import Accelerator, AcceleratorKind
-    from ci_tools.model.versions import Minor
     from ci_tools.plan.make import Planned
 
 __all__ = [

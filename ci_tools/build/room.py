@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.providers import parts_for
 from ci_tools.errors import MachineError
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import Job, JobKind
 from ci_tools.model.request import BuildTorch, ToolchainKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job
     from ci_tools.source.files import Tree
 
 MIB = 1 << 20

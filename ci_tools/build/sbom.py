@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -24,7 +25,7 @@ from cyclonedx.model.component import (
     Pedigree,
 )
 from cyclonedx.model.issue import IssueClassification, IssueType
-from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
+from cyclonedx.model.license import DisjunctiveLicense, License, LicenseExpression
 from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
 from cyclonedx.model.tool import ToolRepository
 from cyclonedx.output.json import JsonV1Dot6
@@ -34,19 +35,14 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.addresses import redact
 from ci_tools.formats.relabel import dump_sbom
-from ci_tools.model.plan import JobKind
-from ci_tools.model.request import GitSource, PathSource, SdistSource
+from ci_tools.model.files import BuiltWith
+from ci_tools.model.plan import Job, JobKind, Plan
+from ci_tools.model.request import GitSource, PathSource, Request, SdistSource
 from ci_tools.plan.plan_file import list_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from email.message import Message
 
-    from cyclonedx.model.license import License
-
-    from ci_tools.model.files import BuiltWith
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.request import Request
 
 EXCLUDED = ComponentScope.EXCLUDED
 SOURCE_LABELS = ("source", "repository", "sourcecode", "github")  # PyPA, "Well-known Project URLs in Metadata"

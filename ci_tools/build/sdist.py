@@ -6,9 +6,10 @@ import gzip
 import io
 import shutil
 import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from packaging.utils import canonicalize_name
 
@@ -16,15 +17,12 @@ from ci_tools.errors import Problem, Rejected
 from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import MAX_DIST_INFO_BYTES, read_headers
 from ci_tools.machine.storage import write_atomically
+from ci_tools.model.evidence import Project
 from ci_tools.model.files import EPOCH, Finding, Level
 from ci_tools.model.versions import read_version
 from ci_tools.source.files import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import BinaryIO
-
-    from ci_tools.model.evidence import Project
     from ci_tools.source.includes import SourceLine
 
 

@@ -11,35 +11,36 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.build import cross
 from ci_tools.build.cross import UNKNOWN, Backend, explain_own_machine
 from ci_tools.build.cuda_toolkits import CudaToolkits, nvcc_build
 from ci_tools.build.sdk.cuda_windows import WINDOWS
-from ci_tools.build.sdk.installed import InstalledCompilers, choose_msvc, explain_missing, msvc_variables, read_bounds
+from ci_tools.build.sdk.installed import (
+    InstalledCompilers,
+    Msvc,
+    choose_msvc,
+    explain_missing,
+    msvc_variables,
+    read_bounds,
+)
 from ci_tools.build.sdk.offers import WheelOffer, open_parts
 from ci_tools.build.sdk.torch_parts import refuse_record
+from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.symbols import records
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.machine import package_index
 from ci_tools.machine import python as interpreter
+from ci_tools.machine.context import Outside, Step
 from ci_tools.machine.process import output
 from ci_tools.machine.storage import fill_once
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import Job, JobKind, Plan
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor, parse_specifiers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from ci_tools.build.sdk.installed import Msvc
-    from ci_tools.catalog import Catalog, Headers, PlatformFacts, TorchRelease
-    from ci_tools.machine.context import Outside, Step
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.platforms import AcceleratorKind
 
 HEADERS = "torch/include/"
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable of a build that names the folder of torch's headers

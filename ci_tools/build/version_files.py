@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,6 @@ from ci_tools.formats import edits
 from ci_tools.formats.toml import parse_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from ci_tools.source.project_file import ProjectFile
 
     Edit = Callable[[str, str], str | None]

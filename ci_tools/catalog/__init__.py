@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.catalog import accelerators, tables
 from ci_tools.catalog.accelerators.cuda import CUDA, Cuda, Redist, cuda_of
@@ -21,12 +22,8 @@ from ci_tools.catalog.rows import Contradiction, merge
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.model.names import Sha256
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import CatalogRow
 from ci_tools.model.versions import Minor, Python
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.model.request import CatalogRow
 
 __all__ = [
     "STANDARD_LIBRARY",

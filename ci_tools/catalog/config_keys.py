@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+from ci_tools.catalog import PlatformFacts
 from ci_tools.catalog.accelerators import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.catalog import PlatformFacts
-    from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.platforms import AcceleratorKind, Platform
 
 Schema = dict[str, Any]
 

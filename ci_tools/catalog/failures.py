@@ -8,14 +8,12 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections.abc import Iterator, Mapping
 from string import Template
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.catalog.providers import distribution_of
 from ci_tools.catalog.tables import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 BUILD, INSTALL, TRIAL = "build_failures", "install_failures", "trial_failures"
 MAX_READ = 1 << 20  # characters of the output's end: a million take 2 s

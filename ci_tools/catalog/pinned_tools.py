@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 import platform
+import re
 import zipfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ci_tools.catalog.tables import read
 from ci_tools.errors import MachineError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import fill_once
-
-if TYPE_CHECKING:
-    import re
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 
 class PinnedTool(NamedTuple):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
 from ci_tools.catalog.tables import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class CudaPart(NamedTuple):

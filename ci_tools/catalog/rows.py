@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog.accelerators import KINDS
+from ci_tools.model.request import CatalogRow
 from ci_tools.model.versions import Minor, Python, read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.model.request import CatalogRow
-
     Tables = Mapping[str, Any]
 
 Keys = tuple[str, ...]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from ci_tools.catalog import tables
 from ci_tools.errors import close_names, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HOSTED = re.compile(r"(?:macos|ubuntu|windows)-[\w.]+(?:-\w+)*", re.IGNORECASE)
 # A system and a version, as GitHub names its own, without a word of an owner's behind it.

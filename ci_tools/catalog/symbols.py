@@ -16,21 +16,17 @@ from __future__ import annotations
 import functools
 import lzma
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import abi3info  # type: ignore[import-untyped] # it has no types
 
 from ci_tools.catalog.tables import parse
+from ci_tools.model.names import Sha256
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.model.names import Sha256
-    from ci_tools.model.platforms import AcceleratorKind
-
 
 FOLDER = Path(__file__).parent / "torch_symbols"
 RELEASES, C_TABLE, CPP_TABLE, STANDARD_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz", "standard.tsv"

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from ci_tools.github import step as steps
 from ci_tools.machine.storage import NO_ROOM, cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from rich.console import Console
 
 LITTLE = 1 << 20  # bytes: a disk with less free space counts as full

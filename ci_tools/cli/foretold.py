@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.cli.values import share
@@ -17,23 +19,20 @@ from ci_tools.doctor.report import Unseen
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.projects import list_projects
 from ci_tools.github.step import TAGS, step_of
+from ci_tools.machine.context import Outside
 from ci_tools.model import edition as editions
 from ci_tools.model.names import VersionText
+from ci_tools.model.plan import Plan
 from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition, Run
 from ci_tools.model.versions import parse_version, read_version
 from ci_tools.plan import make, matrix, plan_file, planner
+from ci_tools.plan.make import Planned
 from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all
 from ci_tools.recipes.shelf import CALLERS, find_recipe, list_recipes
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Plan
-    from ci_tools.plan.make import Planned
 
 
 class Foreteller(NamedTuple):

@@ -8,13 +8,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ci_tools.cli.dispatch import help_of
 from ci_tools.errors import DONE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MANY = 100_000  # new objects after which the garbage collector runs; Python's default is 700
 

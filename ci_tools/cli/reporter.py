@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import get_ident
@@ -14,8 +15,6 @@ from ci_tools.github import step as steps
 from ci_tools.machine.waits import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from rich.console import Console
     from rich.progress import Progress, ProgressColumn
 

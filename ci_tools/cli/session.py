@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import signal
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from ci_tools.cli import failures
@@ -12,8 +13,6 @@ from ci_tools.cli.failures import drop_stdout, explain_os_error, print_error
 from ci_tools.errors import DONE, INTERRUPTED, FatwheelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rich.console import Console
 
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.config import location
 from ci_tools.errors import InputError, RejectedInput, nearest
+from ci_tools.machine.context import Outside
 from ci_tools.model import edition
+from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import UNTAGGED, Edition, Run
+from ci_tools.model.request import UNTAGGED, CatalogRow, Edition, Run
+from ci_tools.model.versions import Python
 from ci_tools.plan import make, plan_file
+from ci_tools.plan.make import Planned
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Plan
-    from ci_tools.model.request import CatalogRow
-    from ci_tools.model.versions import Python
-    from ci_tools.plan.make import Planned
 
 
 def find_config(options: argparse.Namespace, outside: Outside) -> Path:

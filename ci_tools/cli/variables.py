@@ -7,6 +7,7 @@ steps. `--out`, `--only` and `--format` do not: one verb writes a file, another 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,8 +15,6 @@ from ci_tools.errors import InputError, close_names
 from ci_tools.github.step import spell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ci_tools.cli.arguments import Parser
 
 PREFIX = "FATWHEEL_"

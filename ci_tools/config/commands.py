@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ci_tools.errors import Problem, RejectedInput, close_names, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from ci_tools.model.request import Build, Request
+from ci_tools.model.request import Build, Request
 
 ENDINGS = (".sh", ".py")
 INTERPRETERS = frozenset({"bash", "python", "python3", "sh"})

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 import yaml
 
@@ -16,10 +16,6 @@ from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats import yaml_file
 from ci_tools.formats.schema import SchemaFlaw
 from ci_tools.formats.yaml_file import Document, Keys, Value, compose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 INCLUDE = "include"
 LONGEST = 255  # bytes of a path; file systems allow no longer name

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog import Catalog, PlatformFacts
 from ci_tools.catalog.config_keys import add_platforms
 from ci_tools.config import include, project_catalog, release_names
 from ci_tools.config.location import read_document
@@ -18,13 +20,16 @@ from ci_tools.config.torch_axis import expand_torch, find_asked, read_accelerato
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.formats import schema as shape
+from ci_tools.formats.schema import SchemaFlaw
 from ci_tools.formats.yaml_file import Document, Keys, YamlPlace
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
     BuildTorch,
     Care,
+    CatalogRow,
     Command,
     Drop,
     Enabled,
@@ -44,15 +49,6 @@ from ci_tools.model.request import (
     Validation,
 )
 from ci_tools.model.versions import CudaArch, Minor, Python
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.formats.schema import SchemaFlaw
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.request import CatalogRow
-
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats import toml_file, yaml_file
+from ci_tools.formats.yaml_file import Document
 from ci_tools.model.names import CONFIG_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.formats.yaml_file import Document
 
 PROJECT_FILE = "pyproject.toml"
 TABLE = ("tool", "fatwheel")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.addresses import redact
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.config import commands as hooks
@@ -21,9 +23,6 @@ from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, GpuTrial, Route,
 from ci_tools.model.versions import Minor, is_of_index, read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ci_tools.catalog import Catalog
     from ci_tools.formats.yaml_file import Document, Keys
 
 WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.process import output
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ci_tools.machine.context import Outside
 
 NATIVE = "native"
 CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")  # as nvidia-smi prints it: 8.9, 12.0

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ci_tools.catalog import Catalog
 from ci_tools.config.torch_axis import NEWEST, explain_unproven, find_asked
 from ci_tools.errors import InputError, nearest
 from ci_tools.model.request import Request, Run, Torch, Validation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.versions import Minor
+from ci_tools.model.versions import Minor
 
 
 def run_of(plan: Mapping[str, Any]) -> Run:

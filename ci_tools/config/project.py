@@ -5,30 +5,25 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 from packaging.utils import canonicalize_name
 
+from ci_tools.catalog import Catalog
 from ci_tools.config.location import BUILD_FILES, PROJECT_FILE, table_in
 from ci_tools.errors import InputError, nearest
+from ci_tools.model.evidence import TorchAbi
 from ci_tools.model.names import CONFIG_FILE, ProjectName
 from ci_tools.model.request import PathSource, Request
 from ci_tools.model.versions import Minor, Python, admits, parse_or_all
-from ci_tools.source.includes import Includes, select_sources, torch_abi
+from ci_tools.source.files import Tree
+from ci_tools.source.includes import Includes, SourceLine, select_sources, torch_abi
 from ci_tools.source.project_file import ProjectFile, TomlFile
 from ci_tools.source.requirements import MAKERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import TorchAbi
-    from ci_tools.source.files import Tree
-    from ci_tools.source.includes import SourceLine
-
 
 # Folders whose projects are not what a repository releases: other people's code, samples, and what tests build.
 NOT_RELEASED = frozenset(

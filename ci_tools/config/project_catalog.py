@@ -10,22 +10,19 @@ config asks for it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from ci_tools.catalog import Catalog
 from ci_tools.config import include
 from ci_tools.config.torch_axis import choose_nightly
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats import toml_file
 from ci_tools.formats.schema import SchemaFlaw
+from ci_tools.formats.yaml_file import Document, Keys, YamlPlace
 from ci_tools.model.request import CatalogRow
 from ci_tools.model.versions import Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.formats.yaml_file import Document, Keys, YamlPlace
 
 KEY = "catalog"
 DEFAULT_FILE = "fatwheel.catalog.toml"  # beside the config, if that has no such key

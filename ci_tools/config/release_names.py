@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.catalog import Catalog
 from ci_tools.config.torch_axis import list_torches
 from ci_tools.errors import Problem, nearest
 from ci_tools.formats.schema import SchemaFlaw
@@ -13,9 +15,6 @@ from ci_tools.model.request import Release
 from ci_tools.model.versions import CudaArch, Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ci_tools.catalog import Catalog
     from ci_tools.formats.yaml_file import Document
 
     Table = Mapping[str, Any]

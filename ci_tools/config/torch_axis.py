@@ -7,9 +7,10 @@ the project's catalog, where `fatwheel catalog update` has written it; a nightly
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.catalog import tables
+from ci_tools.catalog import Catalog, PlatformFacts, tables
 from ci_tools.errors import Problem
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Torch
@@ -17,9 +18,6 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.observe.cells import list_released
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.formats.yaml_file import Document, Keys, Value
 
     Table = dict[str, Any]

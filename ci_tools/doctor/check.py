@@ -6,9 +6,11 @@ reported.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.doctor.configs import read_configs
 from ci_tools.doctor.documents import one_line
@@ -43,13 +45,8 @@ from ci_tools.doctor.workflows import Used, outline_all
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import TOKENS, Hub
 from ci_tools.github.commands import annotation
+from ci_tools.machine.context import Outside
 from ci_tools.model.names import COMMIT, REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 
 class Checked(NamedTuple):

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader, location
 from ci_tools.errors import FatwheelError
+from ci_tools.machine.context import Outside
 from ci_tools.model.edition import is_named
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import Release, Request
 from ci_tools.source import git
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 KEYS = re.compile(r"(?ms)(?=.*^package:)(?=.*^platforms:)")  # of a config with a name of its own
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +17,6 @@ from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from ci_tools.doctor.workflow_set import Fetch
 
 MAX_CONFIGS = 40  # that are read

@@ -6,16 +6,14 @@ The files are untrusted: a value of the wrong type counts as left out, since Git
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ci_tools.catalog.targets import kind_of
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import yaml_file
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 Keys: TypeAlias = "tuple[str | int, ...]"
 Table: TypeAlias = "Mapping[str, Any]"

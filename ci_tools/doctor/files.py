@@ -9,6 +9,7 @@ import base64
 import functools
 import json
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -26,8 +27,6 @@ from ci_tools.model.names import COMMIT
 from ci_tools.source import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from ci_tools.doctor.on_github import Answer, Api
 
 WORKFLOWS = FOLDER.rstrip("/")

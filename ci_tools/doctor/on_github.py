@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -9,15 +10,12 @@ from urllib.parse import quote
 from ci_tools.doctor.documents import one_line
 from ci_tools.doctor.report import Default, Fix, GithubEnvironment, Kind, Policy, RepositoryFacts, Unseen
 from ci_tools.errors import FatwheelError, InputError, Rejected
-from ci_tools.github.client import found_or_none
+from ci_tools.github.client import Hub, found_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from github.Repository import Repository
 
     from ci_tools.doctor.workflows import Workflow
-    from ci_tools.github.client import Hub
 
 ADMINISTRATION = "a token of an admin, with `Administration: read` where it is fine-grained"
 SECRETS = "a token with `Secrets: read`, or `repo` where it is classic"

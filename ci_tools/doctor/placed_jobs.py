@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.doctor.documents import (
     CALL,
     DISPATCH,
+    Grants,
+    Table,
     WorkflowDocument,
+    WorkflowStep,
     is_computed,
     items_of,
     table_of,
@@ -20,9 +24,6 @@ from ci_tools.doctor.expressions import UNKNOWN, Open, Unknown, evaluate, evalua
 from ci_tools.doctor.expressions.values import to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ci_tools.doctor.documents import Grants, Table, WorkflowStep
     from ci_tools.doctor.report import Unseen
     from ci_tools.doctor.workflow_set import WorkflowSet
 

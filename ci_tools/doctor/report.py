@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.version import Version
 
 from ci_tools.model.names import Name
 from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from packaging.version import Version
-
     from ci_tools.doctor.configs import ConfigOutline
     from ci_tools.doctor.workflow_set import WorkflowSet
     from ci_tools.doctor.workflows import Workflow

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.files import read_workflows
@@ -16,10 +19,6 @@ from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
     from github.Repository import Repository
     from github.Workflow import Workflow
     from github.WorkflowRun import WorkflowRun

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ci_tools.doctor.documents import (
     ACCESSES,
@@ -24,14 +25,18 @@ from ci_tools.doctor.documents import (
     table_of,
 )
 from ci_tools.doctor.expressions import UNKNOWN, Open, evaluate_condition, join
-from ci_tools.doctor.placed_jobs import MAX_ROWS, ForetoldPlan, PlacedJob, given_inputs, rows_of, see_row, value_of
+from ci_tools.doctor.placed_jobs import (
+    MAX_ROWS,
+    ForetoldPlan,
+    PlacedJob,
+    RunStart,
+    given_inputs,
+    rows_of,
+    see_row,
+    value_of,
+)
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflow_set import DEEPEST, WorkflowSet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from ci_tools.doctor.placed_jobs import RunStart
 
 MAX_JOBS = 2_000  # of a run: the rest of a hostile file is left out
 STEP = re.compile(r"\bfatwheel ci step (\w+)")

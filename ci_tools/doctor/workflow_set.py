@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ci_tools.doctor.documents import NAME, Keys, WorkflowDocument, one_line
 from ci_tools.doctor.report import Unseen
 from ci_tools.errors import InputError, Problem, RejectedInput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 # Returns the text of a file by repository (empty: the one that is looked at), path and ref; None if it does not exist.
 Fetch: TypeAlias = "Callable[[str, str, str], str | Unseen | None]"

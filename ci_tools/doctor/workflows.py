@@ -6,8 +6,9 @@ The files are untrusted: names that GitHub would not accept are ignored, and eve
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.doctor.documents import (
     ATTEST_PUBLIC,
@@ -16,6 +17,9 @@ from ci_tools.doctor.documents import (
     OWN_TOKEN,
     SECRET,
     Grants,
+    Keys,
+    WorkflowDocument,
+    WorkflowStep,
     condition_of,
     one_line,
     read_grants,
@@ -25,11 +29,6 @@ from ci_tools.doctor.documents import (
     unite_grants,
 )
 from ci_tools.model.names import CONFIG_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ci_tools.doctor.documents import Keys, WorkflowDocument, WorkflowStep
 
 INHERITED = "inherit"  # stands for all secrets of the caller, in place of their names
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")

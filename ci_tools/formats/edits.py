@@ -8,15 +8,11 @@ from __future__ import annotations
 import ast
 import configparser
 import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ci_tools.model.versions import read_version
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
-
-    from ci_tools.model.versions import Minor
+from ci_tools.model.versions import Minor, read_version
 
 TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
 EXTENSIONS = TORCH_EXTENSIONS | {"Extension"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
@@ -19,8 +19,6 @@ from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import cattrs
 
 SEAL = "seal"  # the key of the digest

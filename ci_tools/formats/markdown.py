@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ci_tools.addresses import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Characters with a meaning in the middle of a line, in Markdown or on GitHub. Each is written as a numeric reference: a
 # backslash does not escape in a table, in an address, or in a line of HTML.

@@ -9,10 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 # What stands in a segment: an escaped character, a set such as [!a-z], a star, or a character.
 TOKEN = re.compile(r"\\(?P<escaped>.)|\[(?P<set>(?:[!^].|[^!^])[^\]]*)\]|(?P<star>\*+)|(?P<char>[^\\\[])", re.DOTALL)

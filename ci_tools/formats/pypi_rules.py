@@ -10,25 +10,19 @@ import functools
 import io
 import re
 from collections import Counter
-from datetime import timedelta
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime, timedelta
 from email.message import EmailMessage
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata, parse_email
-from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import NormalizedName, canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.version import Version
 from trove_classifiers import classifiers, deprecated_classifiers
 
 from ci_tools.errors import MAX_SHOWN, Problem, nearest
 from ci_tools.formats.wheel import explain_headers
 from ci_tools.model.versions import parse_version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from datetime import datetime
-
-    from packaging.utils import NormalizedName
-    from packaging.version import Version
-
 
 MIB = 1 << 20
 MAX_BYTES = 100 * MIB  # of a file, unless PyPI has granted the project more

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.errors import RejectedInput
 from ci_tools.formats.json_file import sealed, structure, unsealed, unstructure
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.files import Receipt, Trial
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UNREADABLE = (OSError, ValueError, RejectedInput)  # the errors of reading a damaged file
 

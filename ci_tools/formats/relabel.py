@@ -10,23 +10,18 @@ import stat
 import time
 import zipfile
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from packaging.requirements import InvalidRequirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Rejected
+from ci_tools.formats.wheel import CONTROL, SBOM, Hashing, Wheel, open_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.files import EPOCH
 from ci_tools.model.versions import parse_requirement, parse_specifiers
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from packaging.requirements import Requirement
-
-from ci_tools.formats.wheel import CONTROL, SBOM, Hashing, Wheel, open_wheel
 
 EARLIEST = time.gmtime(EPOCH)[:6]
 WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures belong to the old RECORD

@@ -8,13 +8,12 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ci_tools.errors import Problem, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 

@@ -16,9 +16,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
+if TYPE_CHECKING:
     from ci_tools.model.versions import Minor
 
 MAX_CHARACTERS = 4 << 20  # the longest real Cargo.toml and pyproject.toml files have about 100,000

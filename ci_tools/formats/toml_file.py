@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from ci_tools.errors import InputError
 from ci_tools.formats.toml import parse_toml
-from ci_tools.formats.yaml_file import Document, YamlPlace, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.formats.yaml_file import Keys, Value
+from ci_tools.formats.yaml_file import Document, Keys, Value, YamlPlace, text_of
 
 GAP = re.compile(r"[ \t]*")
 BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")

@@ -11,10 +11,12 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import cached_property
 from lzma import LZMAError
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
@@ -24,9 +26,7 @@ from ci_tools.formats.binaries.magic import binary_format
 from ci_tools.machine.storage import CHUNK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from email.message import Message
-    from pathlib import Path
 
     from packaging.tags import Tag
     from packaging.version import Version

@@ -9,15 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import yaml
 
 from ci_tools.errors import InputError, Problem, RejectedInput
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | bool | None"
 Keys: TypeAlias = "tuple[str | int, ...]"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected
@@ -13,9 +15,6 @@ from ci_tools.machine.process import clean_environment, run, tail
 from ci_tools.model.names import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from ci_tools.machine.context import Outside
 
 SIGNER = re.compile(rf"{REPOSITORY.pattern}/\.github/workflows/[A-Za-z0-9._-]+\.ya?ml")

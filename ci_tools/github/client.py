@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -22,8 +23,6 @@ from ci_tools.machine.waits import Waits
 from ci_tools.model.names import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from github.Repository import Repository
     from github.Requester import Requester
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ci_tools.errors import FatwheelError, RejectedInput
 from ci_tools.formats.markdown import output, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 MOST = 10  # annotations per step that GitHub shows
 MAX_TEXT = 4000  # characters per annotation; GitHub cuts all of a run at 64 kB

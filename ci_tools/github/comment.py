@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
@@ -10,9 +12,6 @@ from ci_tools.errors import InputError, LeftUndone
 from ci_tools.github.client import Forbidden, Hub, found_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
     from github.IssueComment import IssueComment
 
 

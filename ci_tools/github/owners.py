@@ -5,7 +5,10 @@ from __future__ import annotations
 import os.path
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -17,10 +20,6 @@ from ci_tools.model.names import REPOSITORY, Name
 from ci_tools.model.platforms import Platform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-    from pathlib import Path
-
     from github.Issue import Issue
     from github.IssueComment import IssueComment
     from github.Repository import Repository

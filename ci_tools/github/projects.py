@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ci_tools.errors import InputError
 from ci_tools.model.names import safe_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 OUTPUTS = "outputs.txt"  # in the artifact PREFIX-outputs of wheels.yml
 USUAL = re.compile(r"(^|/)(fatwheel\.ya?ml|pyproject\.toml)$|\.ya?ml$")

@@ -6,6 +6,7 @@ shell command (https://docs.github.com/en/actions/reference/security/secure-use)
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,6 @@ from ci_tools.errors import InputError, nearest
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
 
 PREFIX = "WITH_"  # named after the `with:` of a step
 PAGE = "GITHUB_STEP_SUMMARY"  # the variable that names the file of a job's page, in Markdown

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import Problem, Rejected
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.manifest import Manifest, is_project
-from ci_tools.index.objects.store import content_of_file, utc
+from ci_tools.index.objects.store import Content, content_of_file, utc
 from ci_tools.index.pages import IndexedFile
+from ci_tools.index.units import Item, Unit
 from ci_tools.index.wheel_facts import drivers_of
 from ci_tools.model.request import Channel
 from ci_tools.model.versions import parse_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from ci_tools.index.objects.store import Content
-    from ci_tools.index.units import Item, Unit
 
 
 class Arrival(NamedTuple):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import NormalizedName, canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.version import Version
 
 from ci_tools.model.versions import parse_version, read_version
-
-if TYPE_CHECKING:
-    from packaging.utils import NormalizedName
-    from packaging.version import Version
-
 
 # The endings of what pip and uv install (pip: _internal/utils/filetypes.py; uv: SourceDistExtension), and eggs, which
 # easy_install takes.

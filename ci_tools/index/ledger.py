@@ -8,8 +8,12 @@ manifest of a project, and `.fatwheel/offers/NAME/` has its releases' files for 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from packaging.utils import NormalizedName
 
 from ci_tools.errors import MachineError
 from ci_tools.index.manifest import (
@@ -24,17 +28,9 @@ from ci_tools.index.manifest import (
     parse_offers,
     parse_staged_keys,
 )
-from ci_tools.index.objects.store import content_of_bytes
+from ci_tools.index.objects.store import Found, Store, content_of_bytes
+from ci_tools.index.units import Offer
 from ci_tools.machine.http.policy import CONTENTION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from collections.abc import Set as AbstractSet
-
-    from packaging.utils import NormalizedName
-
-    from ci_tools.index.objects.store import Found, Store
-    from ci_tools.index.units import Offer
 
 OWN = ".fatwheel/"
 RESTORE = "`fatwheel index repair` rebuilds it from the pages; or restore it"

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
+from typing import NamedTuple, TypeGuard, TypeVar
+
+from packaging.utils import NormalizedName
 
 from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import RejectedInput
@@ -23,11 +26,6 @@ from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.pages import ADOPTED, IndexedFile, Link
 from ci_tools.index.units import Offer
 from ci_tools.model.names import Name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from packaging.utils import NormalizedName
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 GENERATION = re.compile(rb'\{"generation": ([0-9]{1,18}), ')  # the start of `Manifest.dumps`

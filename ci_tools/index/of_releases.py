@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping  # noqa: TC003 - the types of a list are read at run time
+from collections.abc import (
+    Iterable,
+    Mapping,
+)
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.manifest import ManifestTable, manifest_of, parse_offers, read_table
 from ci_tools.index.pages import IndexedFile
+from ci_tools.index.units import Offer, Unit
 from ci_tools.index.wheel_facts import drivers_of
 from ci_tools.model.versions import parse_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from packaging.version import Version
-
-    from ci_tools.index.units import Offer, Unit
 
 MAX_BYTES = 16 << 20  # bytes of a list
 LISTING = "fatwheel-{unit}.json"

@@ -9,10 +9,13 @@ byte stays, or others' (`Root`).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
+
+from packaging.utils import NormalizedName
 
 from ci_tools import catalog
 from ci_tools.catalog.accelerators import FOLDER
@@ -20,27 +23,25 @@ from ci_tools.errors import count
 from ci_tools.index import pages as index
 from ci_tools.index import variants
 from ci_tools.index.finder import data_path, front_page, project_data, read_newest, shelf_of
-from ci_tools.index.foreign.files import METADATA_SUFFIX, complete, merge_listings, resolve
+from ci_tools.index.foreign.files import METADATA_SUFFIX, Completed, ForeignLinks, complete, merge_listings, resolve
 from ci_tools.index.foreign.guests import join, removed_files, store_metadata, unknown_files
-from ci_tools.index.foreign.pages import add_projects, read_links
+from ci_tools.index.foreign.pages import Listed, add_projects, read_links
 from ci_tools.index.foreign.strangers import Stranger, lists_more, stranger_in
-from ci_tools.index.ledger import contention_error
-from ci_tools.index.manifest import GENERIC, Root, activate_folders, announce_folders, covers, folders_of, slash
-from ci_tools.index.objects.store import Entry, content_of_bytes
-from ci_tools.index.pages import VARIANTS, Link
+from ci_tools.index.ledger import Ledger, contention_error
+from ci_tools.index.manifest import (
+    GENERIC,
+    Directory,
+    Manifest,
+    Root,
+    activate_folders,
+    announce_folders,
+    covers,
+    folders_of,
+    slash,
+)
+from ci_tools.index.objects.store import Content, Entry, Found, Store, content_of_bytes
+from ci_tools.index.pages import VARIANTS, IndexedFile, Link
 from ci_tools.machine.http.policy import CONTENTION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from packaging.utils import NormalizedName
-
-    from ci_tools.index.foreign.files import Completed, ForeignLinks
-    from ci_tools.index.foreign.pages import Listed
-    from ci_tools.index.ledger import Ledger
-    from ci_tools.index.manifest import Directory, Manifest
-    from ci_tools.index.objects.store import Content, Found, Store
-    from ci_tools.index.pages import IndexedFile
 
 WORKERS = 16  # concurrent requests: each mostly waits for the server
 TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder

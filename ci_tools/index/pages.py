@@ -7,20 +7,17 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring_ascii as _text
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from ci_tools.index.file_names import OF_A_PROJECT, release_of, version_of
 from ci_tools.index.file_names import project_and_version as project_and_version  # noqa: PLC0414 - also of this module
 from ci_tools.index.file_names import variant_label as variant_label  # noqa: PLC0414 - also of this module
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from packaging.version import Version
 
 API_VERSION = "1.1"  # PEP 700: versions, sizes and upload times
 SIZELESS_VERSION = "1.0"  # PEP 691, for a page with a file of unknown size: PEP 700 requires all sizes

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
-from ci_tools.model.files import NOT_ASKED, Level
+from ci_tools.model.files import NOT_ASKED, BuiltWith, Level, Receipt
+from ci_tools.model.names import ProjectName
 from ci_tools.model.plan import SDIST
-from ci_tools.model.request import STABLE, Edition, Globs, Route
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ci_tools.model.files import BuiltWith, Receipt
-    from ci_tools.model.names import ProjectName
-    from ci_tools.model.request import CatalogRow
+from ci_tools.model.request import STABLE, CatalogRow, Edition, Globs, Route
 
 NOT_TRIED = "not tried on a GPU"
 LONGEST = 100  # characters of a GPU's name and driver

@@ -8,22 +8,20 @@ properties are found. Both are drafts, so nothing here is done unless a config a
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.relabel import write_plain
 from ci_tools.index.file_names import project_and_version, variant_label
 from ci_tools.index.pages import VARIANTS
-from ci_tools.index.units import Item
+from ci_tools.index.units import Item, JobEntry
 from ci_tools.machine.storage import fill_once, refuse_change, sha256_of
 from ci_tools.model.versions import CudaArch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from ci_tools.catalog import Catalog
     from ci_tools.index.manifest import Manifest
-    from ci_tools.index.units import JobEntry
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"  # the draft that uv 0.13 knows
 NVIDIA = "nvidia"

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
-from ci_tools.catalog import CXX11
+from ci_tools.catalog import CXX11, Catalog, Cuda
 from ci_tools.catalog.accelerators import read_label
 from ci_tools.catalog.accelerators.cuda import CUDA, cuda_of
 from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
+from ci_tools.model.request import CatalogRow
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ci_tools.catalog import Catalog, Cuda
     from ci_tools.install.lock import LockedWheel
-    from ci_tools.model.request import CatalogRow
 
 TORCH = re.compile(r"torch(\d+\.\d+(?:\.0\.dev\d{8})?)")
 

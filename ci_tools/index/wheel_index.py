@@ -12,11 +12,12 @@ is interrupted between two steps leaves an index that installs, and the project'
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
 from ci_tools.index import variants
@@ -34,26 +35,18 @@ from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import METADATA_SUFFIX, list_members
 from ci_tools.index.foreign.guests import foresee_others, page_changes, refuse_others
 from ci_tools.index.ledger import Ledger
-from ci_tools.index.manifest import Manifest
-from ci_tools.index.objects.store import content_of_bytes
+from ci_tools.index.manifest import Manifest, Root
+from ci_tools.index.objects.store import Content, Store, content_of_bytes
 from ci_tools.index.page_writer import PageWriter
 from ci_tools.index.pages import VARIANTS, IndexedFile
-from ci_tools.index.units import Change, Published
+from ci_tools.index.units import Change, Item, Offer, Published, Unit
 from ci_tools.machine.http.policy import TIMEOUT, UNANSWERED, is_temporary
 from ci_tools.model.files import WheelMembers
-from ci_tools.model.request import Channel
+from ci_tools.model.request import Channel, Edition
 from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from packaging.utils import NormalizedName
     from requests import PreparedRequest
-
-    from ci_tools.index.manifest import Root
-    from ci_tools.index.objects.store import Content, Store
-    from ci_tools.index.units import Item, Offer, Unit
-    from ci_tools.model.request import Edition
 
 NIGHTLIES = 60  # nightly versions kept of each project, as on PyTorch's own index
 OFFERED = 10  # versions whose file, or reason for none, the finder shows for every combination

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats.json_file import structure_bytes
 from ci_tools.formats.tar import tarfile
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.machine.storage import write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 class Bundle(NamedTuple):

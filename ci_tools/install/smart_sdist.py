@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import BinaryIO, NoReturn
 
 from ci_tools.build.sdist import write_with_date
 from ci_tools.errors import InputError, Rejected
@@ -15,10 +16,6 @@ from ci_tools.install import fatwheel_backend
 from ci_tools.install.lock import BuildSystem
 from ci_tools.model.files import EPOCH
 from ci_tools.source.syntax import parse_module
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import BinaryIO
 
 FOLDER = "_fatwheel"  # of the backend in an sdist: a module at its root could hide one that the project imports
 BACKEND = f"{FOLDER}/{fatwheel_backend.__name__.rpartition('.')[2]}.py"

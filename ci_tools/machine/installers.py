@@ -10,6 +10,7 @@ import ast
 import os
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,8 +19,6 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.process import ISOLATED, output, start_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     Words = Sequence[str | Path]
     Settings = Mapping[str, str]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 PROCESSES = Path("/proc")  # Linux has it
 STANDARD = (1, 2)  # stdout and stderr

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
@@ -15,10 +17,6 @@ from ci_tools.machine.installers import read_pip_settings
 from ci_tools.machine.storage import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
     import requests
     from pypi_simple import DistributionPackage, PyPISimple
 

@@ -7,20 +7,16 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.errors import MachineError, Rejected
-from ci_tools.machine.installers import PIP, choose_installer
-from ci_tools.machine.process import ISOLATED, clean_environment, output, run, tail
+from ci_tools.errors import FatwheelError, MachineError, Rejected
+from ci_tools.machine.installers import PIP, Installer, choose_installer
+from ci_tools.machine.process import ISOLATED, Ended, clean_environment, output, run, tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.errors import FatwheelError
-    from ci_tools.machine.installers import Installer
-    from ci_tools.machine.process import Ended
     from ci_tools.model.versions import Python
 
 IDENTITY = (

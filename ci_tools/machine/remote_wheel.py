@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -21,8 +22,6 @@ from ci_tools.machine.http.policy import TooLarge
 from ci_tools.machine.http.ranges import GAP, MAX_BYTES, RemoteFile, Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import requests
 
 BLOCK = 1 << 18  # bytes per read

@@ -13,7 +13,7 @@ import shutil
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.process import complaint, run
@@ -25,10 +25,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.model.plan import Plan
+from ci_tools.model.plan import Plan
 
 FACTS = Path(__file__).with_name("hosted.toml")
 GIB = 1 << 30

@@ -14,12 +14,10 @@ import os
 import secrets
 import stat
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 LENGTH = 32  # bytes
 OTHERS = 0o077  # the mode bits of the group and of all others

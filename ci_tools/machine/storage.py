@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -18,8 +19,6 @@ from ci_tools.machine.waits import EVERY
 from ci_tools.model.names import Sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from filelock import FileLock
 
 LOG = logging.getLogger(__name__)

@@ -6,17 +6,14 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.runner import machine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - only the user's own folder below it is used
 SHARE = 4  # files there take at most a quarter of this machine's memory

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from string import Formatter
-from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from ci_tools.errors import InputError, TagError
+from ci_tools.model.evidence import Project
 from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition
 from ci_tools.model.versions import parse_version, read_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from packaging.version import Version
-
-    from ci_tools.model.evidence import Project
 
 FIELDS = frozenset({"name", "version"})  # of a template: a release is for every Python, torch and CUDA
 ALIAS_FIELDS = frozenset({"cuda", "cuda_major", "torch", "cxx11abi"})  # of the template of a wheel's second name

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.model.names import Name, ProjectName, Sha256, VersionText
 from ci_tools.model.platforms import Cell, Platform
 from ci_tools.model.versions import Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Project(NamedTuple):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.model.names import FileName, Name, ProjectName, Sha256, VersionText
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 # 1980-01-01, the earliest date in a zip file: the date of every written file, of a checkout as of an unpacked sdist.
 EPOCH = 315532800

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -23,17 +24,13 @@ from ci_tools.model.evidence import (
     TorchAbi,
 )
 from ci_tools.observe.images import list_images, read_command_images
-from ci_tools.observe.observation import BUILDERS
+from ci_tools.observe.observation import BUILDERS, Observed
 from ci_tools.observe.python_label import CYTHON, RAN, judge_tag
-from ci_tools.source.includes import abi_of_commands, select_sources, torch_abi
+from ci_tools.source.includes import Includes, abi_of_commands, select_sources, torch_abi
 from ci_tools.source.loaders import Loader, find_loaders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ci_tools.observe.observation import Observed
     from ci_tools.observe.views import View
-    from ci_tools.source.includes import Includes
 
 __all__ = [
     "CMAKE",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
-from ci_tools.model.platforms import Cell
+from ci_tools.model.platforms import Accelerator, Cell, Platform
+from ci_tools.model.request import PlatformRequest, Request
+from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from ci_tools.catalog import Catalog
-    from ci_tools.model.platforms import Accelerator, Platform
-    from ci_tools.model.request import PlatformRequest, Request
-    from ci_tools.model.versions import Minor, Python
 
     Stack: TypeAlias = tuple[Platform, Accelerator | None]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import chain
@@ -14,10 +15,13 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import InputError, LabelError
+from ci_tools.machine.context import Outside
 from ci_tools.model.evidence import PURE_TAG, Binding, CellEvidence, Evidence, Extensions, PlatformEvidence, Project
-from ci_tools.model.request import Enabled, Globs
+from ci_tools.model.platforms import Cell
+from ci_tools.model.request import Enabled, Globs, PlatformRequest, Request
 from ci_tools.model.versions import name_of_required
 from ci_tools.observe.cells import MAX_OBSERVED, Spent, cells_of, is_offered, torches_of
 from ci_tools.observe.device_code import select_kernels, warn_of_files
@@ -27,7 +31,7 @@ from ci_tools.source.backends.cmake_call import read_cmake_call
 from ci_tools.source.backends.facts import FORCED, apply_declared_tag, explain_foreign
 from ci_tools.source.backends.scikit_build_core import BACKENDS as SCIKIT
 from ci_tools.source.backends.scikit_build_core import WITHOUT_SETUPTOOLS, states_limit
-from ci_tools.source.files import matching, whole_of
+from ci_tools.source.files import Tree, matching, whole_of
 from ci_tools.source.includes import COMPILED, Includes, find_contradiction, select_sources, torch_abi
 from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.requirements import (
@@ -37,18 +41,11 @@ from ci_tools.source.requirements import (
     find_lacking,
     torch_requirement,
 )
+from ci_tools.source.versions import OwnVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.platforms import Cell
-    from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.observe.cmake.witness import CmakeWitness
     from ci_tools.observe.interpretation import Witness
-    from ci_tools.source.files import Tree
-    from ci_tools.source.versions import OwnVersion
 
     Metadata = tuple[str, ...]
 

@@ -7,30 +7,26 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch
-from ci_tools.observe.build import RAN, find_arch_warnings, list_request_archs
+from ci_tools.observe.build import RAN, ObservedBuild, find_arch_warnings, list_request_archs
 from ci_tools.observe.cmake.options import CHOICE, NO_OPTION
 from ci_tools.observe.images import list_images
+from ci_tools.observe.observation import Observed
 from ci_tools.observe.switches import NO_SWITCH, OFF, OWN_ARCHS, list_arch_variables, list_definitions
-from ci_tools.source.files import NOT_PACKED, matching
+from ci_tools.source.files import NOT_PACKED, Tree, matching
 from ci_tools.source.includes import SourceLine, find_unconditional, uncommented
-from ci_tools.source.project_file import TomlFile
+from ci_tools.source.project_file import ProjectFile, TomlFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from ci_tools.model.platforms import AcceleratorKind
-    from ci_tools.observe.build import ObservedBuild
-    from ci_tools.observe.observation import Observed
     from ci_tools.observe.views import View
-    from ci_tools.source.files import Tree
-    from ci_tools.source.project_file import ProjectFile
 
 
 # hipify translates files for CUDA. Any C++ file may be SYCL.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.binaries.offload import NATIVE as MACHINE_CODE_FOR_INTEL
 from ci_tools.formats.binaries.offload import SPIRV
+from ci_tools.model.evidence import Compile
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ci_tools.model.evidence import Compile
-    from ci_tools.model.platforms import AcceleratorKind
     from ci_tools.observe.cmake.reply import CmakeTarget
 
 

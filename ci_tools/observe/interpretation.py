@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.machine.context import Outside
 from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
+from ci_tools.model.platforms import Cell
+from ci_tools.model.request import PlatformRequest
 from ci_tools.model.versions import name_of_required
 from ci_tools.observe.build import CMAKE, CYTHON, RAN, ObservedBuild, find_own_archs
-from ci_tools.observe.cells import TOO_MANY
+from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.device_code import ArchVariables, explain_header, find_cmake_archs, warn_of_files
+from ci_tools.observe.observation import Observed
 from ci_tools.observe.owned import Owned, TriedWay, decide, describe_question, explain_loss, is_told, make_unknown
 from ci_tools.observe.python_label import explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
 from ci_tools.observe.setup_py.trials import BuildTrials
 from ci_tools.observe.switches import explain_local_version, explain_switch, list_off
-from ci_tools.observe.views import SUPPOSED, View, kind_of, list_versions, make_view
+from ci_tools.observe.views import SUPPOSED, Switches, View, kind_of, list_versions, make_view
 from ci_tools.source.backends import list_compiled
+from ci_tools.source.files import Tree
 from ci_tools.source.includes import Includes
+from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.requirements import (
     doubt_torch_abi,
     exclude_torch,
@@ -32,18 +40,7 @@ from ci_tools.source.requirements import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.platforms import Cell
-    from ci_tools.model.request import PlatformRequest
-    from ci_tools.observe.cells import Spent
     from ci_tools.observe.cmake.witness import CmakeWitness
-    from ci_tools.observe.observation import Observed
-    from ci_tools.observe.views import Switches
-    from ci_tools.source.files import Tree
-    from ci_tools.source.project_file import ProjectFile
 
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
 FAKED = SIMULATED | PLUGINS.keys()

@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside, Step
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import workplace
@@ -23,10 +26,6 @@ from ci_tools.sandbox import Confined, Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.sandbox.leftovers import clear, read_safely
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside, Step
     from ci_tools.source.files import Tree
 
 LOG = logging.getLogger(__name__)

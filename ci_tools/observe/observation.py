@@ -14,21 +14,19 @@ import re
 import sys
 import sysconfig
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.binaries.magic import name_systems
 from ci_tools.formats.wheel import Hashing, open_wheel
 from ci_tools.model.evidence import Compile, Extension
+from ci_tools.model.versions import Python
 from ci_tools.observe.images import DEVICE_SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-    from typing import BinaryIO
-
-    from ci_tools.model.versions import Python
     from ci_tools.observe.setup_py.prepared import Prepared
     from ci_tools.observe.stage import Stage
 

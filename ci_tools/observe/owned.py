@@ -7,27 +7,18 @@ questions makes the same wheel, they decide nothing that a plan says; if not, th
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
-from ci_tools.model.request import Globs
-from ci_tools.observe.build import CMAKE, MAKE
+from ci_tools.catalog import Catalog
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions, LeftOut, PythonApi, TorchAbi
+from ci_tools.model.request import Globs, Request
+from ci_tools.observe.build import CMAKE, MAKE, ObservedBuild
 from ci_tools.observe.device_code import JIT, METAL, select_kernels
 from ci_tools.observe.python_label import GET_TAG
-from ci_tools.observe.views import LISTED, SUPPOSED, is_question, is_same_everywhere, name_subject
-from ci_tools.source.files import matching
+from ci_tools.observe.views import LISTED, SUPPOSED, View, is_question, is_same_everywhere, name_subject
+from ci_tools.source.files import Tree, matching
 from ci_tools.source.includes import COMPILED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import LeftOut
-    from ci_tools.model.request import Request
-    from ci_tools.observe.build import ObservedBuild
-    from ci_tools.observe.views import View
-    from ci_tools.source.files import Tree
-
 
 MOST = 8  # ways that are tried
 # Questions that make no difference to evidence by themselves.

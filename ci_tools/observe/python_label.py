@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.evidence import OWN_SUFFIX, Binding, Mislabel, PythonApi
-from ci_tools.model.versions import Minor, admits, parse_specifiers
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, Compile, Extension, Mislabel, PythonApi
+from ci_tools.model.versions import Minor, Python, admits, parse_specifiers
 from ci_tools.source.backends.facts import fits_platform
-from ci_tools.source.includes import Include, SourceLine, find_contradiction, list_forced_headers, list_forced_includes
+from ci_tools.source.includes import (
+    Include,
+    Includes,
+    SourceLine,
+    find_contradiction,
+    list_forced_headers,
+    list_forced_includes,
+)
 from ci_tools.source.python_api import Limit, closure, find_limit, names_python, read_limit, uses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ci_tools.model.evidence import Compile, Extension
-    from ci_tools.model.versions import Python
     from ci_tools.observe.build import ObservedBuild
     from ci_tools.observe.observation import Observed
     from ci_tools.observe.views import View
-    from ci_tools.source.includes import Includes
 
     Observe = Callable[[View], Observed]
 

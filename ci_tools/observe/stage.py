@@ -13,6 +13,7 @@ import os
 import shlex
 import stat
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import cache_from_source, find_spec
@@ -22,15 +23,13 @@ from typing import TYPE_CHECKING
 
 from ci_tools.catalog import STANDARD_LIBRARY, TORCH_HEADERS, TORCH_NAMES
 from ci_tools.catalog.accelerators import KINDS
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import find_memory
+from ci_tools.model.platforms import Accelerator
 from ci_tools.sandbox.leftovers import clear
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.platforms import Accelerator
     from ci_tools.source.files import Tree
 
 OBSERVER = Path(__file__).parent / "inside"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from ci_tools.catalog.accelerators import KINDS
 from ci_tools.catalog.accelerators.rocm import ROCM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ci_tools.observe.observation import Observed
     from ci_tools.observe.setup_py.run import Observer
     from ci_tools.observe.views import View

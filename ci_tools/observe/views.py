@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from ci_tools.catalog import TORCH_HEADERS, TORCH_NAMES
+from ci_tools.catalog import TORCH_HEADERS, TORCH_NAMES, Catalog, TorchRelease
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.catalog.accelerators.xpu import XPU
-from ci_tools.model.platforms import name_archs_for_torch
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Cell, name_archs_for_torch
+from ci_tools.model.request import PlatformRequest, Request
+from ci_tools.model.versions import Minor, Python
 from ci_tools.observe.inside.torch_names.table import OF_HEADER, QUESTIONS, TorchHeaders, TorchTable, read_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.catalog import Catalog, TorchRelease
-    from ci_tools.model.platforms import Accelerator, AcceleratorKind, Cell
-    from ci_tools.model.request import PlatformRequest, Request
-    from ci_tools.model.versions import Minor, Python
 
 
 @functools.cache

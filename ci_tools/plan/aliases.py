@@ -7,17 +7,14 @@ release of their version: `flash_attn-2.8.3+cu13torch2.10cxx11abiTRUE-cp312-cp31
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from ci_tools.catalog import CXX11
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import InputError
+from ci_tools.model.names import FileName
+from ci_tools.model.plan import Job, Plan
+from ci_tools.model.platforms import Cell
 from ci_tools.plan.wheel_names import distribution_of
-
-if TYPE_CHECKING:
-    from ci_tools.model.names import FileName
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.platforms import Cell
 
 # Names before PEP 600, such as manylinux2014, have one number.
 LINUX = re.compile(r"(?:manylinux_\d+_\d+|manylinux\d+|linux)_(?P<machine>\w+)")

@@ -5,25 +5,18 @@ Then the cells that a wheel with more libraries serves, and the wheels that a ru
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.errors import InputError
-from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extensions, PythonApi, Spared, TorchAbi
 from ci_tools.model.plan import Job, Skipped
-from ci_tools.model.platforms import Cell
-from ci_tools.model.request import Enabled, ToolchainKind
+from ci_tools.model.platforms import Accelerator, Cell, Platform
+from ci_tools.model.request import Enabled, PlatformRequest, Request, ToolchainKind
 from ci_tools.model.versions import CudaArch, Minor, Python
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import CellEvidence, PythonApi, Spared, TorchAbi
-    from ci_tools.model.platforms import Accelerator, Platform
-    from ci_tools.model.request import PlatformRequest, Request
-
 
 PURE = "pure"  # the job of the wheel for every platform
 

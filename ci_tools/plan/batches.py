@@ -9,18 +9,16 @@ they take longer than side by side, so a batch ends where compiling takes longer
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ci_tools.model.plan import JobKind
+from ci_tools.model.evidence import Evidence
+from ci_tools.model.plan import Job, JobKind
 from ci_tools.model.request import SELF_HOSTED
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
-
     from ci_tools.catalog import SourceSeconds
-    from ci_tools.model.evidence import Evidence
-    from ci_tools.model.plan import Job
 
 INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
 CORES = 4  # of a hosted runner

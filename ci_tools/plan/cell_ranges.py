@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.model.plan import Plan
+from ci_tools.model.platforms import Cell
+from ci_tools.model.versions import Minor, Python
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from ci_tools.model.plan import Plan
-    from ci_tools.model.platforms import Cell
-    from ci_tools.model.versions import Minor, Python
-
     Place = tuple[str, str]  # a platform, and the label of its accelerator or ""
 
 SKIPPED = "skipped"  # used in place of a job for a skipped cell

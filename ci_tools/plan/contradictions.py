@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
+from packaging.specifiers import SpecifierSet
+
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators import read_label
 from ci_tools.catalog.accelerators.cuda import cuda_of
 from ci_tools.errors import InputError, Problem, RejectedInput, close_names
-from ci_tools.model.evidence import Binding, Extensions
-from ci_tools.model.request import Enabled
+from ci_tools.model.evidence import (
+    Binding,
+    CellEvidence,
+    Evidence,
+    Extensions,
+    LeftOut,
+    PlatformEvidence,
+    Project,
+    Requirement,
+)
+from ci_tools.model.plan import Job
+from ci_tools.model.platforms import Cell, Platform
+from ci_tools.model.request import Enabled, Globs, PlatformRequest, Request, Unsupported, Validation
 from ci_tools.model.versions import Minor, admits, parse_specifiers
 from ci_tools.plan.axes import Axes, WheelTag, python_reason
 from ci_tools.plan.wheel_names import warn_of_tag
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from collections.abc import Set as AbstractSet
-
-    from packaging.specifiers import SpecifierSet
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import CellEvidence, Evidence, LeftOut, PlatformEvidence, Project, Requirement
-    from ci_tools.model.plan import Job
-    from ci_tools.model.platforms import Cell, Platform
-    from ci_tools.model.request import Globs, PlatformRequest, Request, Unsupported, Validation
 
 MAX_NEAREST = 3  # at most this many files are named in a message
 NO_OWNER = (

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog import Catalog
 from ci_tools.config import commands, loader, overrides
 from ci_tools.errors import InputError, Problem, RejectedInput, ShallowError, TagError, nearest
+from ci_tools.machine.context import Outside
 from ci_tools.model import edition as editions
-from ci_tools.model.plan import SDIST
-from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, GitSource, PathSource, Release
+from ci_tools.model.evidence import Evidence
+from ci_tools.model.plan import SDIST, Job, Plan
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, Edition, GitSource, PathSource, Release, Request, Run
 from ci_tools.observe.collector import gather
 from ci_tools.plan import plan_file, planner
 from ci_tools.plan.aliases import names_of
 from ci_tools.source import files as source
 from ci_tools.source import git
+from ci_tools.source.files import Tree
 from ci_tools.source.versions import OwnVersion
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.evidence import Evidence
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.platforms import Platform
-    from ci_tools.model.request import Edition, Request, Run
-    from ci_tools.source.files import Tree
 
 MAX_SHOWN = 5  # files that differ from the commit
 

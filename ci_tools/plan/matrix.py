@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError
-from ci_tools.model.plan import SDIST
+from ci_tools.model.plan import SDIST, Job, Plan, Site
 from ci_tools.model.request import HOSTED_MINUTES
 from ci_tools.plan.batches import INSTALLING
 from ci_tools.plan.plan_file import pypi_files, runs_on
 from ci_tools.plan.sites import awaiting_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from ci_tools.model.plan import Job, Plan, Site
-
     Row = dict[str, Any]
     Join = Callable[[Sequence[Row]], Row]
 

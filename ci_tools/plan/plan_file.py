@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools import catalog as catalogs
 from ci_tools.catalog.targets import is_local
@@ -14,16 +15,11 @@ from ci_tools.config import loader
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.formats.json_file import parse, structure, unstructure
 from ci_tools.model.edition import is_date, tag_of
+from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence
 from ci_tools.model.names import GIT_COMMIT
-from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, CatalogRow, Channel, Edition, PathSource, Route
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
-
-    from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence
-    from ci_tools.model.plan import Job, Plan, Site
-    from ci_tools.model.platforms import Cell, Platform
-    from ci_tools.model.request import Request
+from ci_tools.model.plan import Job, Plan, Site
+from ci_tools.model.platforms import Cell, Platform
+from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, CatalogRow, Channel, Edition, PathSource, Request, Route
 
 PLAN = "plan.json"  # in a release folder, beside the files built by this plan
 SCHEMA_VERSION = 1

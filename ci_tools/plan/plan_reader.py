@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
-from ci_tools.model.plan import SDIST, Plan
-from ci_tools.model.platforms import Cell, Platform
+from ci_tools.model.plan import SDIST, Job, Plan, Site
+from ci_tools.model.platforms import Accelerator, Cell, Platform
 from ci_tools.model.request import Request
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import plan_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job, Site
-    from ci_tools.model.platforms import Accelerator
-
     Json = Mapping[str, Any]
 
 Found = TypeVar("Found")

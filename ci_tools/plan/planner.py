@@ -5,19 +5,32 @@ Every cell ends in exactly one place, covered by a job or skipped, with the reas
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ci_tools import __version__
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import cuda_of
 from ci_tools.config import commands
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.model import edition as editions
-from ci_tools.model.evidence import Binding
+from ci_tools.model.evidence import Binding, CellEvidence, Evidence, Spared
 from ci_tools.model.names import FileName, VersionText
 from ci_tools.model.plan import Covered, Job, JobKind, Library, Pins, Plan, Skipped
-from ci_tools.model.platforms import Accelerator, Platform
-from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, STABLE, Care, Channel, Enabled, Route, ToolchainKind
+from ci_tools.model.platforms import Accelerator, Cell, Platform
+from ci_tools.model.request import (
+    HOSTED_MINUTES,
+    SELF_HOSTED,
+    STABLE,
+    Care,
+    Channel,
+    Edition,
+    Enabled,
+    PlatformRequest,
+    Request,
+    Route,
+    ToolchainKind,
+)
 from ci_tools.model.versions import Minor, Python, admits
 from ci_tools.observe.cells import cells_of, torches_of
 from ci_tools.plan.axes import (
@@ -53,14 +66,6 @@ from ci_tools.plan.contradictions import (
 )
 from ci_tools.plan.sites import sites_of
 from ci_tools.plan.wheel_names import distribution_of, find_false_tags, library_path, list_platform_tags, local_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import CellEvidence, Evidence, Spared
-    from ci_tools.model.platforms import Cell
-    from ci_tools.model.request import Edition, PlatformRequest, Request
 
 
 def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: Edition = STABLE) -> Plan:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from ci_tools.model.plan import SDIST, JobKind, Site
-from ci_tools.model.request import Channel, GpuTrial
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ci_tools.model.names import FileName
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.platforms import Cell, Platform
-    from ci_tools.model.request import Request
-    from ci_tools.model.versions import Minor, Python
+from ci_tools.model.names import FileName
+from ci_tools.model.plan import SDIST, Job, JobKind, Plan, Site
+from ci_tools.model.platforms import Cell, Platform
+from ci_tools.model.request import Channel, GpuTrial, Request
+from ci_tools.model.versions import Minor, Python
 
 
 class _Runner(NamedTuple):

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
+from packaging.specifiers import SpecifierSet
 from packaging.tags import compatible_tags, cpython_tags, parse_tag
 from packaging.utils import canonicalize_name
 
 from ci_tools.config.release_names import label_archs
 from ci_tools.errors import Problem
-from ci_tools.model.evidence import OWN_SUFFIX, explain_false_tag, explain_way_out, name_tag
-from ci_tools.model.versions import Minor, admits
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from packaging.specifiers import SpecifierSet
-
-    from ci_tools.model.evidence import PythonApi
-    from ci_tools.model.platforms import Accelerator, Platform
-    from ci_tools.model.versions import Python
+from ci_tools.model.evidence import OWN_SUFFIX, PythonApi, explain_false_tag, explain_way_out, name_tag
+from ci_tools.model.platforms import Accelerator, Platform
+from ci_tools.model.versions import Minor, Python, admits
 
 # PEP 600, "Legacy manylinux tags".
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.version import Version
 
 from ci_tools import catalog
 from ci_tools.build.sdist import audit_sdist
@@ -15,23 +19,18 @@ from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, count,
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.pages import VARIANTS
 from ci_tools.index.units import Change, Item, JobEntry, Unit
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Project
 from ci_tools.model.files import Finding, Level, WheelMembers
 from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.publish import transaction
+from ci_tools.publish.transaction import Shown
 from ci_tools.verify.audit import RULES, audit
 from ci_tools.verify.together import find_disagreements, find_shared_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from packaging.version import Version
-
     from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
-    from ci_tools.publish.transaction import Shown
 
 ADDED = "added"  # the origin of such files, and the name of their release unit
 MOST_PROJECTS = 200  # of an index whose wheels are compared with new ones: each takes a request or two

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.formats import receipts
 from ci_tools.index.units import Item, Unit, Withheld, units_of
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import Sha256
+from ci_tools.model.plan import Plan
 from ci_tools.model.request import UNTAGGED, Route
 from ci_tools.plan import matrix, plan_file, plan_reader
 from ci_tools.plan.plan_file import PLAN
@@ -20,13 +24,6 @@ from ci_tools.publish.gathering import gather
 from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets.addresses import targets_of
 from ci_tools.verify.files import audit_files, tell_findings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Plan
 
 
 class Assembled(NamedTuple):

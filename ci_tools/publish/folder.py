@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.formats import receipts
 from ci_tools.index.units import CORE, ReleasePlan, Withheld, is_left, units_of
+from ci_tools.model.files import Receipt
+from ci_tools.model.plan import Plan
 from ci_tools.plan import plan_file, plan_reader
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import Comparison, compare
 from ci_tools.publish import release_plan
 from ci_tools.publish.gathering import files_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from collections.abc import Set as AbstractSet
-
-    from ci_tools.model.files import Receipt
-    from ci_tools.model.plan import Plan
 
 
 class Finished(NamedTuple):

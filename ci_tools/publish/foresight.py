@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
 from ci_tools.catalog.targets import is_local, split_places
 from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput, count
 from ci_tools.index.ledger import Damaged
 from ci_tools.index.units import CORE, Item, Unit
 from ci_tools.model.edition import tag_of, title_of
+from ci_tools.model.files import Receipt
+from ci_tools.model.plan import Plan
 from ci_tools.model.request import Edition, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from packaging.version import Version
-
-    from ci_tools.model.files import Receipt
-    from ci_tools.model.plan import Plan
     from ci_tools.publish.targets import Target
 
 IN_DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")  # installed as if they were beside it (PEP 427)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.errors import MAX_SHOWN, Problem, RejectedInput, nearest
 from ci_tools.formats import receipts
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model.files import Outcome, Receipt, Trial, Validated
 from ci_tools.model.plan import SDIST, Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 UNSEEN = Trial("install it", Outcome.FAILED, "no result was received from there")
 

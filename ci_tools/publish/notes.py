@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,8 +11,6 @@ from ci_tools.errors import count
 from ci_tools.formats import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ci_tools.index.units import Item, Unit
 
 MAX_CHARACTERS = 125_000  # GitHub's limit for the notes of a release

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, Rejected
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain.look import fetch, refuse_no_index
 from ci_tools.index.maintain.marks import Selection, selection_of
+from ci_tools.index.pages import IndexedFile, Link
 from ci_tools.index.units import CORE, Item, JobEntry, Unit
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import ProjectName
 from ci_tools.publish import transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ci_tools.index.pages import IndexedFile, Link
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
-    from ci_tools.publish.transaction import Shown
+from ci_tools.publish.transaction import Shown
 
 
 def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, outside: Outside) -> tuple[Shown, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools import catalog
 from ci_tools.catalog.targets import is_local, kind_of, split_places
@@ -14,6 +16,7 @@ from ci_tools.index.pages import VARIANTS
 from ci_tools.index.units import Alias, Change, Item, Unit, Withheld, units_of
 from ci_tools.index.variants import variants_of
 from ci_tools.install.fatwheel_backend import LABEL
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import fill_once, hold_lock, refuse_change, sha256_of
 from ci_tools.model.request import STABLE, UNTAGGED, Edition, Route
 from ci_tools.plan import plan_file
@@ -21,14 +24,7 @@ from ci_tools.publish import release_plan, transaction
 from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets import UPLOADERS, Target
 from ci_tools.publish.targets.addresses import refuse_wrong, targets_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.publish.transaction import Shown
-
+from ci_tools.publish.transaction import Shown
 
 MAX_NAMED = 3  # jobs that a message names
 HOW_UNTAGGED = (

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.build.builder import NewerSystem
 from ci_tools.build.jobs import Checks, LeftJob, Look, Made, build, list_left_over, refuse_level, working_in
@@ -15,6 +18,9 @@ from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
 from ci_tools.index.manifest import GENERIC
+from ci_tools.index.units import Withheld
+from ci_tools.machine.context import Outside
+from ci_tools.model.files import Trial
 from ci_tools.model.plan import SDIST, Job, JobKind, Plan
 from ci_tools.model.request import UNTAGGED
 from ci_tools.plan.make import Planned, take_level
@@ -23,7 +29,9 @@ from ci_tools.publish import foresight
 from ci_tools.publish.publishing import Destination, folder_edition, publish, refuse_missing_tag, targets_at
 from ci_tools.publish.shared_units import share_units
 from ci_tools.publish.smart import refuse_unreachable
+from ci_tools.publish.targets import Target
 from ci_tools.publish.targets.addresses import index_of, targets_of
+from ci_tools.publish.transaction import Shown
 from ci_tools.verify.files import (
     CHECKS,
     Here,
@@ -40,17 +48,6 @@ from ci_tools.verify.files import (
 from ci_tools.verify.left_out import warn_left_out
 from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import gpu_here
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from ci_tools.index.units import Withheld
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.files import Trial
-    from ci_tools.publish.targets import Target
-    from ci_tools.publish.transaction import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.units import JobEntry, Offer, ReleasePlan
 from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
+from ci_tools.model.plan import Job, Plan
 from ci_tools.model.request import Globs, PathSource, Request
 from ci_tools.model.versions import read_version
 from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
 from ci_tools.plan.plan_file import hash_request
 from ci_tools.plan.sites import awaiting_gpu
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from packaging.version import Version
-
-    from ci_tools.model.plan import Job, Plan
 
 
 class Spelling(NamedTuple):

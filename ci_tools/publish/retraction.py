@@ -6,6 +6,8 @@ checked before the first one is marked.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ci_tools import catalog
@@ -19,15 +21,11 @@ from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain import marks
 from ci_tools.index.maintain.marks import Marks, Selection, refuse_unprintable, selection_of
 from ci_tools.index.wheel_index import WheelIndex
-from ci_tools.publish.targets import accept, ask_each
+from ci_tools.machine.context import Outside
+from ci_tools.publish.targets import Target, accept, ask_each
 from ci_tools.publish.targets.addresses import channel_of, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.publish.targets import Target
     from ci_tools.publish.targets.github_release import GitHubTarget
     from ci_tools.publish.targets.pypi import PyPITarget
 

@@ -9,25 +9,21 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, cast
+from pathlib import Path
+from typing import NamedTuple, cast
 
 from ci_tools.build.units.launchers import SWITCH, find_store, list_forms, read_switch
 from ci_tools.build.units.store import read_pack, write_pack
 from ci_tools.catalog.targets import kind_of
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.github import step as steps
-from ci_tools.index.objects.store import content_of_file
+from ci_tools.index.objects.store import Store, content_of_file
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from ci_tools.index.objects.store import Store
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Plan
+from ci_tools.model.plan import Plan
 
 SIZE, TAKEN = 5 << 30, 1 << 30  # bytes of a project's files at a place, and of those that one build takes
 FILE = re.compile(r"(?P<project>[\w.-]+)/(?P<jobs>[\w.+-]+)-(?P<digest>[0-9a-f]{64})\.units")

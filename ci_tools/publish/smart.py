@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog import SourceSeconds
 from ci_tools.errors import InputError
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.index.units import Item, JobEntry, Unit
@@ -17,14 +18,9 @@ from ci_tools.install.smart_sdist import is_smart, list_files, make_smart
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import FileName, Sha256
 from ci_tools.model.request import Route
+from ci_tools.publish.targets import Target
 from ci_tools.publish.targets.reach import refuse_private
 from ci_tools.source.includes import COMPILED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ci_tools.catalog import SourceSeconds
-    from ci_tools.publish.targets import Target
 
 DEVICE = (".cu", ".hip", ".sycl")  # the endings of sources that are compiled for each architecture
 SMART = ".smart"  # the folder of smart sdists, in a folder of finished files

@@ -8,22 +8,18 @@ that the same command completes a release on another machine too, where there is
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput, count
 from ci_tools.formats.json_file import sealed, unsealed
+from ci_tools.index.units import Change, Published, Unit
+from ci_tools.machine.context import Reporter
 from ci_tools.machine.storage import UNFINISHED, write_atomically
 from ci_tools.publish.foresight import say_shared
-from ci_tools.publish.targets import accept, ask_each
+from ci_tools.publish.targets import Target, accept, ask_each
 from ci_tools.publish.targets.reach import refuse_private
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from ci_tools.index.units import Change, Published, Unit
-    from ci_tools.machine.context import Reporter
-    from ci_tools.publish.targets import Target
 
 
 class Shown(NamedTuple):

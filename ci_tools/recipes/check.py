@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
+from ci_tools.machine.context import Outside
 from ci_tools.model.request import STABLE
 from ci_tools.plan import make
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import RecipeRelease, list_releases, restate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.recipes.choice import RecipeChoice
-    from ci_tools.recipes.shelf import Recipe
+from ci_tools.recipes.shelf import Recipe
 
 
 class Check(NamedTuple):

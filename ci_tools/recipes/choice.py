@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,8 +12,6 @@ from ci_tools.errors import InputError
 from ci_tools.model.versions import Python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     Root = Mapping[str, Any]
 
 

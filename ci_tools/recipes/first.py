@@ -6,8 +6,9 @@ import dataclasses
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -15,8 +16,10 @@ from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.project import BLANK
 from ci_tools.config.starter import read_starter
+from ci_tools.config.starter.choices import PlatformChoice, Starter
 from ci_tools.config.starter.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.model.names import safe_name
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import GitSource
@@ -27,13 +30,7 @@ from ci_tools.recipes.shelf import CALLERS, Recipe
 from ci_tools.recipes.upstream import FIELD
 from ci_tools.source import files as source
 from ci_tools.source import git
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.config.starter.choices import PlatformChoice, Starter
-    from ci_tools.machine.context import Outside
-    from ci_tools.source.files import Tree
+from ci_tools.source.files import Tree
 
 TAG = re.compile(r"(?P<before>v|release-|)(?P<version>\d[\w.+!-]*)")
 # a URL, USER@HOST: of SSH, or a path: anything else is a name on the package index

@@ -9,6 +9,8 @@ import base64
 import hashlib
 import html
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,9 +20,6 @@ from ci_tools.model.platforms import Platform
 from ci_tools.publish.retention.tags import Naming, ReleaseTag, newest_of_series, read_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from ci_tools.publish.retention.judgement import Stored
 
     Series = tuple[tuple[str, str], ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
@@ -12,8 +13,6 @@ from ci_tools.index.finder.data import Exclusion, Maker, system_and_kind
 from ci_tools.model.platforms import Platform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from ci_tools.recipes.shelf import Recipe
 
 FIELDS = ("python", "torch", "cuda")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -20,6 +21,8 @@ from ci_tools.config import loader
 from ci_tools.config.location import read_document
 from ci_tools.config.native import resolve_native
 from ci_tools.errors import FatwheelError, InputError, Problem, RejectedInput
+from ci_tools.formats.yaml_file import Document, Keys
+from ci_tools.machine.context import Outside
 from ci_tools.model.edition import tag_of, title_of
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import STABLE, Request
@@ -30,12 +33,6 @@ from ci_tools.publish.retention.tags import Naming, read_namings
 from ci_tools.recipes.choice import RecipeChoice, cut, version_of
 from ci_tools.recipes.shelf import Recipe, list_recipes
 from ci_tools.recipes.upstream import pin_sdist
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.formats.yaml_file import Document, Keys
-    from ci_tools.machine.context import Outside
 
 
 @contextmanager

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.config.location import read_document
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.model.names import CONFIG_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 CALLERS = Path("recipes")  # the caller's folder
 OURS = Path(__file__).parent

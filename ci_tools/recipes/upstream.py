@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.version import Version
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.starter.sdist_choice import list_files, list_sdists
 from ci_tools.errors import FatwheelError, InputError
+from ci_tools.machine.context import Outside
 from ci_tools.model.request import GitSource
 from ci_tools.model.versions import Minor, Python, read_version
 from ci_tools.recipes.choice import version_of
 from ci_tools.source import git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from packaging.tags import Tag
-    from packaging.version import Version
 
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
     from ci_tools.recipes.shelf import Recipe
 
     Root = Mapping[str, Any]

@@ -5,30 +5,28 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import FatwheelError, InputError, RejectedInput, nearest
-from ci_tools.github.client import open_hub
+from ci_tools.github.client import Hub, open_hub
 from ci_tools.index.of_releases import listing_name
 from ci_tools.index.units import CORE
+from ci_tools.machine.context import Outside
 from ci_tools.model.names import is_tag
 from ci_tools.model.request import PathSource
 from ci_tools.plan.plan_file import hash_request
 from ci_tools.publish.targets.github_release.assets import read_assets, read_list
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.due import DueVerdict, State, WantedRelease, decide
 from ci_tools.recipes.releases import RecipeRelease, list_releases
+from ci_tools.recipes.shelf import Recipe
 from ci_tools.recipes.upstream import find_newer, newest_torch, unserved_pythons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from github.GitRelease import GitRelease
 
-    from ci_tools.github.client import Hub
-    from ci_tools.machine.context import Outside
-    from ci_tools.recipes.choice import RecipeChoice
-    from ci_tools.recipes.shelf import Recipe
 
 FOLLOWED = ("version", "torch", "python", "none")  # none: only what the recipes say
 SHA256 = re.compile("[0-9a-f]{64}")

@@ -42,6 +42,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -66,8 +67,6 @@ from ci_tools.sandbox.usage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ci_tools.sandbox.groups import ForkServer, Group
 
 LOG = logging.getLogger(__name__)

@@ -14,16 +14,13 @@ import select
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import LIFELINE, NOWHERE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
 SCRIPTS = Path(__file__).parent
 CONFINED = (sys.executable, "-I", "-S", str(SCRIPTS / "_confined.py"))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import output
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MAX_NOTED = 64 << 20  # bytes of a journal
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.machine.process import output
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 OPEN_FILES = 1024  # of one process
 BUFFER = 212992  # bytes: Linux's default size of a socket buffer, if /proc does not name another

@@ -11,17 +11,14 @@ import functools
 import hashlib
 import os
 import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import output
 from ci_tools.model.request import GitSource
 from ci_tools.source import git
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 COMMIT_DECIDES = ".git/HEAD"  # stands for all that a build learns of the commit, the tags and the files around it
 MINUTES = 10  # for one command of git

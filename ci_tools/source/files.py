@@ -10,27 +10,22 @@ import re
 import shlex
 import shutil
 import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.addresses import redact
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.binaries.magic import MAX_POINTER, binary_format, is_lfs_pointer
 from ci_tools.formats.path_patterns import matcher_of
+from ci_tools.machine.context import Outside
 from ci_tools.machine.own_output import FileIdentity, find_output_files
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
 from ci_tools.model.files import COPIED
 from ci_tools.model.names import CONFIG_FILE, Sha256
-from ci_tools.model.request import GitSource, Globs, PathSource
+from ci_tools.model.request import GitSource, Globs, PathSource, Request, SdistSource
 from ci_tools.source import git, patches
 from ci_tools.source.checkout import Checkout, check_out_from
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.request import Request, SdistSource
 
 PROJECT = frozenset({"pyproject.toml", "setup.py"})
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})

@@ -10,17 +10,14 @@ import re
 import shlex
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.process import output, run, tail
 from ci_tools.model.names import COMMIT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.model.request import GitSource
+from ci_tools.model.request import GitSource
 
 TAGS = "refs/tags/"
 MINUTES = 30  # for one command of git: a large repository over a slow line

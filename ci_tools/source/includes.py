@@ -9,21 +9,15 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ci_tools.model.evidence import Binding, PythonApi, TorchAbi
+from ci_tools.model.evidence import Binding, Compile, PythonApi, TorchAbi
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import Minor
-from ci_tools.source.files import matching
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.model.evidence import Compile
-    from ci_tools.source.files import Tree
-
+from ci_tools.source.files import Tree, matching
 
 DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
 

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.formats.wheel import record_hash
+from ci_tools.source.files import Tree
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.syntax import parse_module
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.source.files import Tree
 
 LOAD = "load_library"
 LOADS = f"torch.ops.{LOAD}"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import fill_once
+from ci_tools.model.request import Patch
 from ci_tools.source import git
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.request import Patch
     from ci_tools.source.files import Tree
 
 FAILED = re.compile(r"^error: patch failed: (?P<place>.+:\d+)$", re.MULTILINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,17 +14,15 @@ from ci_tools.errors import InputError
 from ci_tools.formats.toml import parse_toml
 from ci_tools.model.evidence import Project
 from ci_tools.model.names import ProjectName, VersionText
+from ci_tools.model.request import Request
 from ci_tools.model.versions import parse_version, read_poetry
+from ci_tools.source.files import Tree
 from ci_tools.source.includes import SourceLine
-from ci_tools.source.versions import read_file_version, read_name
+from ci_tools.source.versions import OwnVersion, read_file_version, read_name
 
 if TYPE_CHECKING:
     import configparser
-    from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.model.request import Request
-    from ci_tools.source.files import Tree
-    from ci_tools.source.versions import OwnVersion
 
 TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")

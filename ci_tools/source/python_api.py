@@ -9,18 +9,21 @@ after the first.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from abi3info import DATAS, FUNCTIONS, MACROS, STRUCTS, TYPEDEFS  # type: ignore[import-untyped]  # it has no types
 
 from ci_tools.model.versions import Minor
-from ci_tools.source.includes import INCLUDE, PYTHON_HEADER, Include, SourceLine, is_unconditional, uncommented
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.source.includes import Includes
-
+from ci_tools.source.includes import (
+    INCLUDE,
+    PYTHON_HEADER,
+    Include,
+    Includes,
+    SourceLine,
+    is_unconditional,
+    uncommented,
+)
 
 COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 DEFINITION = re.compile(

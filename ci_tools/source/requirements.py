@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,8 +19,6 @@ from ci_tools.source.includes import SourceLine
 from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from ci_tools.source.project_file import ProjectFile
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.versions import read_version
 from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ci_tools.source.project_file import ProjectFile
 
 SETUP = frozenset({"setup", "setuptools.setup", "core.setup", "skbuild.setup"})

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.version import Version
 
 from ci_tools import catalog as catalogs
 from ci_tools.build.sdk.offers import Offers, WheelOffer, find_offers, open_parts
@@ -22,16 +26,11 @@ from ci_tools.formats.binaries.elf import linking
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.http.policy import UNANSWERED
 from ci_tools.machine.python import identity
+from ci_tools.model.platforms import Accelerator
+from ci_tools.model.request import CatalogRow
 from ci_tools.model.versions import Minor, parse_requirement, parse_specifiers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from packaging.version import Version
-
-    from ci_tools.model.platforms import Accelerator
-    from ci_tools.model.request import CatalogRow
     from ci_tools.verify.validator import Validator
 
 

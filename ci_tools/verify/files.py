@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -20,12 +22,14 @@ from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.formats import receipts
 from ci_tools.formats.wheel import differing, open_wheel
 from ci_tools.github import step as steps
+from ci_tools.machine.context import Outside
 from ci_tools.machine.python import find
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
 from ci_tools.model.plan import SDIST, Job, Plan, Site
 from ci_tools.model.request import Request, Validation
+from ci_tools.model.versions import Python
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
 from ci_tools.source.files import Tree
@@ -39,11 +43,6 @@ from ci_tools.verify.torch_stock import TorchStock, open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
 
 MAX_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist

@@ -5,10 +5,17 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping  # noqa: TC003 - the record of a fingerprint is read by the types of its fields
+from collections.abc import (
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from zipfile import ZipInfo
 
 from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.formats.binaries.elf import Elf, Extent, read_elf
@@ -18,14 +25,8 @@ from ci_tools.formats.wheel import SBOM, Wheel, open_wheel, record_hash
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import Name, Sha256
 from ci_tools.model.plan import Job, JobKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-    from zipfile import ZipInfo
-
-    from ci_tools.model.platforms import Accelerator, Cell
-    from ci_tools.model.versions import Minor, Python
+from ci_tools.model.platforms import Accelerator, Cell
+from ci_tools.model.versions import Minor, Python
 
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")

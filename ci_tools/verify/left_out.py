@@ -9,6 +9,7 @@ import ast
 import re
 import zipfile
 import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,13 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import InputError
 from ci_tools.formats.path_patterns import is_pattern, matcher_of
 from ci_tools.formats.toml import parse_toml
+from ci_tools.machine.context import Outside
 from ci_tools.model.plan import JobKind
 from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ci_tools.machine.context import Outside
     from ci_tools.plan.make import Planned
     from ci_tools.source.files import Tree
 

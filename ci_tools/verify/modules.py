@@ -9,7 +9,8 @@ import keyword
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
@@ -17,10 +18,6 @@ from ci_tools.catalog.providers import distribution_of
 from ci_tools.formats.wheel import Wheel, open_wheel
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.workplace import scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
 
 # Packages beside the real one, which wheels should not have and often do.
 BESIDE = frozenset(

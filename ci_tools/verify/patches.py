@@ -8,19 +8,27 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools.build import jobs as building
-from ci_tools.build.units.forecast import read_made
+from ci_tools.build.jobs import Made
+from ci_tools.build.units.forecast import MadeUnit, read_made
 from ci_tools.build.units.launchers import find_store
+from ci_tools.catalog import Catalog
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Rejected
 from ci_tools.formats import receipts
+from ci_tools.machine.context import Outside
 from ci_tools.machine.python import find
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome
+from ci_tools.model.plan import Job, Plan
+from ci_tools.model.request import Request
+from ci_tools.model.versions import Python
 from ci_tools.observe.collector import gather
 from ci_tools.plan import planner
 from ci_tools.plan.advise.advice import Advice, Advised, AdvisedPlan, advise
@@ -29,22 +37,9 @@ from ci_tools.plan.advise.options import find_guard_options, find_tag_options
 from ci_tools.plan.make import Planned
 from ci_tools.source import files as source
 from ci_tools.source import git
+from ci_tools.source.files import Tree
 from ci_tools.source.includes import Includes
 from ci_tools.verify import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from ci_tools.build.jobs import Made
-    from ci_tools.build.units.forecast import MadeUnit
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.request import Request
-    from ci_tools.model.versions import Python
-    from ci_tools.source.files import Tree
-
 
 ALL, GUARD, INCLUDES = "all patches together", "gpu-guard", "python-header"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +20,13 @@ from ci_tools.build.requirements import installed_version
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.catalog.symbols import missing, tables
 from ci_tools.errors import MachineError, Rejected
+from ci_tools.machine.context import Outside
 from ci_tools.machine.python import create
 from ci_tools.machine.runner import host
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions
 from ci_tools.model.plan import Job, JobKind
+from ci_tools.model.platforms import Cell
 from ci_tools.model.versions import Minor, Python, name_of_required
 from ci_tools.plan.axes import list_only_for
 from ci_tools.plan.wheel_names import library_path
@@ -42,10 +45,6 @@ from ci_tools.verify.fingerprint import (
 from ci_tools.verify.modules import explain_failed_import, explain_failed_load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.platforms import Cell
     from ci_tools.plan.make import Planned
 
 __all__ = ["Proof", "prove", "status", "to_json"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from packaging.metadata import Metadata
 from packaging.utils import canonicalize_name
@@ -14,10 +16,6 @@ from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.model.files import Finding, Level, WheelMembers
 from ci_tools.verify.audit.metadata.entry_points import read_entry_points
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 TOGETHER = "together"
 EFFECT = "uv and Poetry lock what one file of a version says for all: users of another get wrong packages"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,10 +22,6 @@ from ci_tools.machine.process import STOP
 from ci_tools.machine.workplace import remove, scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-    from pathlib import Path
-
     from ci_tools.machine.python import Environment
 
 T = TypeVar("T")

@@ -9,6 +9,7 @@ import platform
 import re
 import shutil
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from ci_tools.catalog.failures import INSTALL, TRIAL, explain
 from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.wheel import open_wheel
+from ci_tools.machine.context import Outside
 from ci_tools.machine.installers import choose_installer
 from ci_tools.machine.package_index import add_indexes
 from ci_tools.machine.process import output, run, tail
@@ -29,14 +31,11 @@ from ci_tools.machine.python import Environment, create, name_version
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome, Trial
+from ci_tools.model.request import Command, Validation
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.modules import explain_missing, needs_accelerator, needs_driver, needs_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.request import Command, Validation
     from ci_tools.verify.torch_stock import TorchStock
 
 # Other places where pip looks for packages; pip treats an empty value as unset.

@@ -5,13 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from tests import benchmarks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 OVER, AT_FAULT = 1, 2  # exit statuses
 

@@ -8,17 +8,14 @@ import resource
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.index.foreign import adoption
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.wheels import make
 from tests.servers.buckets import BUCKET, CREDENTIALS, moto
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROJECTS = int(os.environ.get("FATWHEEL_BENCHMARK_PROJECTS", "1000"))
 VERSIONS = 100

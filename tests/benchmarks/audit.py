@@ -14,15 +14,12 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ci_tools.formats.wheel import Hashing
 from tests.builders import wheels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
 
 NAME = f"demo-1.0-cp310-abi3-linux_{wheels.MACHINE}.whl"
 INFO = "demo-1.0.dist-info"

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import boto3
 
@@ -27,9 +27,6 @@ from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
 from tests.benchmarks.index import REPEATED, VERSIONS, add_one, install_peers, make_entry, seconds
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROJECT = "project0000"
 PEERS = ("s3pypi==2.0.1", "moto[server]>=5.1")

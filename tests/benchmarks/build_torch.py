@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -25,9 +25,6 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.remote_wheel import RemoteFile
 from ci_tools.machine.runner import host
 from ci_tools.model.versions import Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 CUDA, MB = Minor(13, 0), 1e6
 FIRST, FURTHER = "==2.13.*", "==2.14.*"

@@ -6,18 +6,16 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ao_kernels
 import torch
 from torch import nn
 
 from tests.kernels import cpubodies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SIZES = {64: 100, 4096: 1}  # N and K, with the calls of a run
 RUNS = 30  # of each, in turns; the medians count

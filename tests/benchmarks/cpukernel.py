@@ -8,16 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from tests.kernels import cpubodies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SIZE = 4096  # N and K
 GROUP_SIZE = 128

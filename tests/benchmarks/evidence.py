@@ -14,8 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
@@ -25,9 +26,6 @@ from ci_tools.config import loader
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.source import files as source
 from tests.proof import truth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 HEAVIEST = (
     *("transformer-engine-torch", "gsplat", "torch-cluster", "causal-conv1d", "megablocks", "greenlet", "torch-sparse"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import ao_kernels  # noqa: F401 - which defines the operators
 import torch
@@ -14,9 +14,6 @@ from ao_kernels.formats import FLOAT8_E4M3, FORMATS, INT4, INT8, UINT4, WeightFo
 from torch import Tensor
 
 from tests.kernels import cpubodies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SIZE = 4096  # N and K
 ROWS = (1, 4, 8, 9, 16, 64, 256)

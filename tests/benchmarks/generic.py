@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import ao_kernels  # noqa: F401 - which defines the operators
 import torch
 from ao_kernels.formats import FORMATS, INT4
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 # A good one took 10.6 ms on two idle cores, where torch's bfloat16 linear takes 1.12 ms; twice that will do. For the
 # others, this only shows what becomes worse.

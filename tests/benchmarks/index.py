@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import Manifest
@@ -30,9 +31,6 @@ from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
 from tests.builders import releases
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 PROJECTS, VERSIONS = 1_000, 100
 FEW = 10  # projects of a small index

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -26,10 +26,6 @@ from tests.builders.wheels import make
 from tests.proof.truth import projects
 from tests.servers.assets import Assets, assets
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 PEER = "flash-attn"
 SIZE = 64 << 20  # bytes of the library

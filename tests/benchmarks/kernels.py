@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import statistics
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import ao_kernels
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SHAPES = ((4096, 4096), (14336, 4096), (8192, 8192), (28672, 8192))  # N and K: layers of 8 and 70 billion parameters
 ROWS = (1, 4, 8, 9, 16, 17, 32, 33, 64, 128, 129, 256, 512, 1024, 4096)

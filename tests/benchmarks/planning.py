@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.evidence import (
@@ -28,11 +29,6 @@ from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import PathSource, PlatformRequest, Request, Torch
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import planner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.catalog import Catalog
 
 ROOT = Path(__file__).parents[2]
 PLATFORMS = (Platform.LINUX_CUDA, Platform.LINUX_CUDA_AARCH64, Platform.WINDOWS_CUDA, Platform.LINUX_XPU)

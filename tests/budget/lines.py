@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.formats.toml import parse_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 TABLE = Path(__file__).with_name("lines.toml")
 TOP = "ci_tools"

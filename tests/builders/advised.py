@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from ci_tools.plan import make
+from ci_tools.plan.advise.advice import Advised
+from ci_tools.plan.make import Planned
 from ci_tools.verify import patches
+from ci_tools.verify.patches import Patched
 from tests.builders.sources import PROJECT, shared_world
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ci_tools.plan.advise.advice import Advised
-    from ci_tools.plan.make import Planned
-    from ci_tools.verify.patches import Patched
 
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools==80.9.0"]\nbuild-backend = "setuptools.build_meta"\n'
 SCIKIT = """\

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.model.files import Finding, Level
 from ci_tools.model.plan import Job, JobKind
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import ToolchainKind
@@ -14,11 +15,6 @@ from ci_tools.verify.audit import audit
 from tests.builders import wheels
 from tests.builders.wheels import LINUX, MACHINE, edited, make
 from tests.builders.windows import dll
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.files import Finding, Level
 
 LIMITS = {"pypi": 100_000, "github": 200_000}
 INFO = "demo-1.0.dist-info"

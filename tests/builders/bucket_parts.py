@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import urllib.request
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from email.message import Message
+from pathlib import Path
 
 from ci_tools.index import maintain
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Outside, Silent
+from ci_tools.model.request import Edition
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.releases import item, unit
 from tests.servers import buckets
-
-if TYPE_CHECKING:
-    from email.message import Message
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.model.request import Edition
-    from tests.servers.buckets import Bucket
+from tests.servers.buckets import Bucket
 
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
 

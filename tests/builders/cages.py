@@ -7,20 +7,17 @@ import os
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from ci_tools.machine.process import output
 from ci_tools.sandbox import Confined, Limits, run_in_sandbox, why_not
+from ci_tools.sandbox.groups import ForkServer
 from ci_tools.sandbox.leftovers import clear
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.sandbox.groups import ForkServer
 
 SOME = Limits(seconds=20, memory=1 << 30, processes=16, written=8 << 20)
 REASON = why_not()

@@ -11,13 +11,10 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.machine.storage import write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 KEPT = Path(__file__).parents[2] / ".pytest_cache" / "compiled"  # by what decides the bytes
 OUT = "library.so"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.doctor.check import check, status, to_json
 from ci_tools.errors import FatwheelError
@@ -13,10 +13,8 @@ from ci_tools.github.client import Hub
 from ci_tools.machine.context import Outside
 from tests.builders.releases import Words
 from tests.servers.github import REPOSITORY, TOKEN, GitHub
+from tests.servers.github_settings import Settings
 from tests.servers.prepared import run_prepared
-
-if TYPE_CHECKING:
-    from tests.servers.github_settings import Settings
 
 NEW, OLD, LOOSE = "1" * 40, "2" * 40, "3" * 40
 RELEASE = ".github/workflows/release.yml"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -18,8 +19,6 @@ from tests.builders import wheels
 from tests.builders.index_pages import project_html
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from playwright.sync_api import Dialog, Page
 
 CATALOG = catalog.load()

@@ -9,20 +9,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from email import message_from_bytes
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.machine.storage import cache_folder, fill_once
 from tests.builders.wheels import hexdigest, members_of
-from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY
+from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, Bucket
 from tests.servers.prepared import Other, run_prepared
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from tests.servers.buckets import Bucket
 
 PEERS = ("dumb-pypi==1.15.0", "s3pypi==2.0.1")
 TYPES = {".html": "text/html", ".json": "application/vnd.pypi.simple.v1+json"}

@@ -6,25 +6,22 @@ import os
 import resource
 import sys
 import traceback
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.index.foreign import adoption
+from ci_tools.index.units import Unit
 from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.targets import Target
 from ci_tools.publish.targets.addresses import index_of
 from ci_tools.publish.targets.pypi import PyPITarget
 from tests.builders import releases
 from tests.builders.sources import world
 from tests.servers.forking import CONTEXT
 from tests.servers.uploads import unit_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from multiprocessing.connection import Connection
-    from multiprocessing.sharedctypes import Synchronized
-
-    from ci_tools.index.units import Unit
-    from ci_tools.publish.targets import Target
 
 BEGUN = "begun"
 OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())

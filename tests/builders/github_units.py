@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ci_tools.index.units import CORE
+from ci_tools.index.units import CORE, Published, Unit
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.targets.github_release import GitHubTarget
 from tests.builders import releases
 from tests.servers.github import HEAD, REPOSITORY, TOKEN, GitHub, refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ci_tools.index.units import Published, Unit
 
 PLAIN = "demo-1.0-py3-none-any.whl"
 LOCAL = "demo-1.0+cu130-py3-none-any.whl"

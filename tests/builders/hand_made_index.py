@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 from packaging.utils import canonicalize_name
 
 from tests.builders.wheels import hexdigest, make
 from tests.servers.uploads import sdist
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROOT_PAGE = """\
 <html><head><title>Our wheels</title></head>

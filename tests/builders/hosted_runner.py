@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.machine import runner
 from ci_tools.machine.process import output
+from ci_tools.model.request import Care
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ci_tools.model.request import Care
-
 
 GIB = 1 << 30
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CONFIG = """\
 package: demo

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import unquote, urljoin, urlsplit
 
 from packaging.utils import canonicalize_name
 from pypi_simple import ProjectPage, RepositoryPage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class Link(NamedTuple):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from ci_tools.index.pages import IndexedFile, Link, html_of, json_of, spell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def project_html(project: str, files: Iterable[IndexedFile], folder: str, links: Iterable[Link] = ()) -> bytes:

@@ -26,16 +26,14 @@ import os
 import re
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
 from packaging.version import InvalidVersion, Version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 ENDINGS = (".whl", ".zip", ".tar.gz", ".json")
 FOLDERS = re.compile(r"cu[0-9]+|rocm[0-9]+\.[0-9]+|cpu|xpu")  # how the name of a folder starts

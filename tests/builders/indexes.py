@@ -8,17 +8,15 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from tests.builders import releases
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
 
 PURE, CUDA, SDIST = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl", "demo-1.0.tar.gz"
 LATER = "demo-1.1-py3-none-any.whl"

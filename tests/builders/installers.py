@@ -14,8 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,9 +24,6 @@ from ci_tools.machine.storage import cache_folder, fill_once
 from ci_tools.model.versions import Python
 from tests.servers.prepared import PIP, Called, Other, run_prepared
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 OLD_PYTHON = "3.9"  # the newest that pip 20.3 runs on; its vendored packages use what Python 3.10 has not
 OPTIONS = ("--no-cache-dir", "--disable-pip-version-check", "--isolated", "--quiet", "--no-compile")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LONGEST = 120  # seconds
 WRITE = "process.stdout.write(JSON.stringify(found));"

@@ -5,17 +5,13 @@ The conditions are read in another way than the observer reads them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from ci_tools.observe.observation import Observed
 from ci_tools.observe.setup_py.run import ObservedProject, Observer
+from ci_tools.observe.views import View
 from ci_tools.source.files import Tree
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.observe.observation import Observed
-    from ci_tools.observe.views import View
 
 HEAD = """\
 import importlib, inspect, operator, os, pathlib, pkgutil, subprocess, sys

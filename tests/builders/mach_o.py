@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 ARM64, X86_64 = 0x0100000C, 0x01000007
 LOAD, LOAD_WEAK, RPATH, BUILD_VERSION, SYMTAB = 0xC, 0x80000018, 0x8000001C, 0x32, 0x2

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.github import owners
 from ci_tools.github.client import Hub
 from ci_tools.machine.context import Outside, Silent
 from tests.servers.github import REPOSITORY, TOKEN, GitHub
-
-if TYPE_CHECKING:
-    from tests.servers.github_issues import Opened, Talk
-
+from tests.servers.github_issues import Opened, Talk
 
 CONFIG = """\
 package: demo

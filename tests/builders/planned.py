@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
 from itertools import chain, combinations, product
-from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
@@ -18,16 +18,11 @@ from ci_tools.model.evidence import (
     PythonApi,
     TorchAbi,
 )
+from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import Enabled, Globs, PathSource, PlatformRequest, Request, Torch
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import planner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ci_tools.model.plan import Plan
-
 
 CUDA = NVIDIA
 

@@ -14,11 +14,12 @@ import resource
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 from urllib.parse import quote
 
 from ci_tools import catalog
@@ -27,14 +28,10 @@ from ci_tools.index.objects.bucket import BucketStore
 from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish import transaction
+from ci_tools.publish.targets import Target
 from ci_tools.publish.targets.addresses import targets_of
 from tests.builders import releases
 from tests.servers.buckets import CREDENTIALS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ci_tools.publish.targets import Target
 
 MOVES = frozenset({"os.rename", "os.remove"})  # what Python says before it does them (its audit events)
 

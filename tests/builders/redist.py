@@ -6,11 +6,9 @@ import hashlib
 import io
 import json
 import tarfile
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 
 class Component(NamedTuple):

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from ci_tools.index.objects.store import FolderStore
-from ci_tools.index.units import CORE, Item, JobEntry, Unit
+from ci_tools.index.units import CORE, Item, JobEntry, Published, Unit
 from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.files import Outcome, Receipt, Trial, Validated
 from ci_tools.model.plan import SDIST
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ci_tools.index.units import Published
-    from ci_tools.model.request import Edition
-    from ci_tools.publish.targets import Target
+from ci_tools.model.request import Edition
+from ci_tools.publish.targets import Target
 
 SOURCE = "5" * 64  # the sha256 of the source that every receipt names
 TRIED = (Validated("linux-x86_64, Python 3.12", "", (Trial("import demo", Outcome.PASSED),)),)

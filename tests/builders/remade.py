@@ -9,15 +9,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.formats.binaries.elf import Extent, read_elf
 from tests.builders import own_backend
 from tests.builders.sources import committed, git, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WHEEL = "tiny-1.0-*.whl"
 CONFIG = """\

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ci_tools.doctor.report import Default, Policy, RepositoryFacts, RepositoryTag
 from ci_tools.doctor.rules import diagnose
 from ci_tools.doctor.workflow_set import read_workflow
-from ci_tools.doctor.workflows import outline
-
-if TYPE_CHECKING:
-    from ci_tools.doctor.workflows import Workflow, WorkflowJob
+from ci_tools.doctor.workflows import Workflow, WorkflowJob, outline
 
 PATH = ".github/workflows/release.yml"
 NEW, OLD = "1" * 40, "2" * 40

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from ci_tools.model.plan import Plan
 from tests.builders.sources import plan_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
 
 HEAD = "import os, subprocess, sys\nfrom setuptools import Extension, setup\n"
 TORCH = "from torch.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension\n"

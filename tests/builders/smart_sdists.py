@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ci_tools.install.lock import LockedWheel, write_lock
 from ci_tools.install.smart_sdist import make_smart
@@ -13,12 +15,7 @@ from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import FileName, Sha256
 from tests.builders.installers import command, options_of, run_client
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from tests.servers.prepared import Called
+from tests.servers.prepared import Called
 
 CUDA = "demo-1.0+cu130-py3-none-any.whl"  # for any machine, so that it is imported on this one
 PYPROJECT = """[build-system]

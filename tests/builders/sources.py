@@ -8,23 +8,19 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
+from ci_tools.model.evidence import Evidence
+from ci_tools.model.plan import Plan
+from ci_tools.model.request import Request
 from ci_tools.observe import collector
 from ci_tools.plan import make
 from ci_tools.source import files as source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.model.evidence import Evidence
-    from ci_tools.model.plan import Plan
-    from ci_tools.model.request import Request
 
 CONFIG = """\
 package: demo

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The folder that `pip install --prefix FOLDER intel-sycl-rt==2026.2.0 intel-opencl-rt==2026.2.0` filled: 1.5 GB.
 PREFIX = Path(os.environ.get("FATWHEEL_TEST_SYCL") or "/nowhere").expanduser()

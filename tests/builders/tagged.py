@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from ci_tools.machine.context import Outside
 from ci_tools.plan import plan_file
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import git, lend_tools, world_with_uv, write
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 CONFIG = 'package: demo\npython: ["3.12"]\nplatforms:\n  linux-cpu:\n'
 SETUPTOOLS = "setuptools.build_meta"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ci_tools.index import manifest
 from ci_tools.index.pages import is_sealed
 from tests.builders.transaction_sites import OWN, Site
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FILES = (".whl", ".metadata", ".tar.gz")
 CHANGING = re.compile(rb'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|(?<="generation": )\d+')  # from one run to another

@@ -5,14 +5,13 @@ from __future__ import annotations
 import http.client
 import shutil
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from tests.servers.buckets import BUCKET, Bucket, keys, objects
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.servers.faults import Event
 
 KEPT = "kept/"  # where the bucket holds what was there before

@@ -13,13 +13,15 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
 from ci_tools.index import maintain
 from ci_tools.index.maintain import look
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.publishers import Ended, Job, Publishers, publishers
@@ -28,11 +30,6 @@ from tests.builders.transaction_sites import OWN, PREFIX, BucketSite, FolderSite
 from tests.builders.wheels import make
 from tests.servers.buckets import CREDENTIALS, Bucket, moto
 from tests.servers.faults import Event, Fault, Proxy, proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ci_tools.index.wheel_index import WheelIndex
 
 CHAINS = 2  # of points that are tried at the same time
 EVERY = {  # of how many requests one is tried with each fault; killed at every one

@@ -6,21 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ci_tools.build.shards.listing import ListedBuild
 from ci_tools.build.units.gate import Gate
 from ci_tools.build.units.launchers import open_launchers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.build.shards.listing import ListedBuild
-    from ci_tools.build.units.report import UnitReport
-    from ci_tools.build.units.seeds import Shims
-    from ci_tools.build.units.store import UnitStore
+from ci_tools.build.units.report import UnitReport
+from ci_tools.build.units.seeds import Shims
+from ci_tools.build.units.store import UnitStore
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.publish.targets.pypi import PyPITarget
 from tests.builders.forked import Forked, upload
 from tests.builders.sources import world
 from tests.builders.wheels import make
 from tests.servers.uploads import Server, sdist
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PURE, SDIST, NATIVE = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz", "demo-1.0-cp310-abi3-linux_x86_64.whl"
 CUDA = "demo-1.0+cu130-py3-none-any.whl"

@@ -9,13 +9,10 @@ from __future__ import annotations
 import configparser
 import shutil
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.builders.sources import committed, git
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "upstreams"
 

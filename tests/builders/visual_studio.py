@@ -8,10 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 CL = "bin/Hostx64/x64/cl.exe"
 VSWHERE = "Microsoft Visual Studio/Installer/vswhere.exe"

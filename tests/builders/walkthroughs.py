@@ -10,14 +10,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tests.builders.sources import git
 from tests.servers.prepared import run_prepared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 REPOSITORY = Path(__file__).parents[2]
 BLOCK = re.compile(r"(?P<before>[^\n]*)\n\n```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -9,15 +9,12 @@ import json
 import platform
 import struct
 import zipfile
+from collections.abc import Mapping
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import unquote
 
 from tests.builders.compiled import compiled
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 PURE = "demo-1.0-py3-none-any.whl"
 MACHINE = platform.machine()  # what gcc compiles for

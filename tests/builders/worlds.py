@@ -7,9 +7,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tests.builders.sources import git, write
 from tests.servers import github_issues
@@ -17,9 +18,6 @@ from tests.servers.buckets import CREDENTIALS, moto
 from tests.servers.github import REPOSITORY, TOKEN, github_server
 from tests.servers.package_index import over_http
 from tests.servers.uploads import pypiserver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

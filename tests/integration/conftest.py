@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -20,8 +21,6 @@ from tests.servers import fatwheel_program
 from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser
 
 REPOSITORY = Path(__file__).parents[2]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -18,9 +19,6 @@ from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
 from tests.servers.prepared import Called, run_prepared
 from tests.unit.plan.test_overrides import CONFIG
 from tests.unit.plan.test_plan_file import FILES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -17,19 +18,13 @@ from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.foreign_indexes import dumb_pypi_build, peer, s3pypi_upload, upload_tree
 from tests.builders.hand_made_index import by_hand, find_links
-from tests.builders.index_listing import listed, lost
+from tests.builders.index_listing import Listed, listed, lost
 from tests.builders.installers import take
 from tests.builders.wheels import hexdigest, make
 from tests.servers.bucket_site import website
-from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, copy, keys, moto, objects
+from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, Bucket, copy, keys, moto, objects
 from tests.servers.package_index import over_http
 from tests.servers.prepared import Called, run_prepared
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tests.builders.index_listing import Listed
-    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 

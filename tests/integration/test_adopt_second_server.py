@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,13 +17,7 @@ from tests.builders.hand_made_index import by_hand
 from tests.builders.index_listing import listed, lost
 from tests.builders.wheels import make
 from tests.servers.bucket_site import website
-from tests.servers.buckets import NO_PROXY, s3rver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.buckets import Bucket
+from tests.servers.buckets import NO_PROXY, Bucket, s3rver
 
 
 @pytest.fixture

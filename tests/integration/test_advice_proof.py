@@ -6,17 +6,13 @@ import json
 import platform
 import re
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.builders.advised import CMAKE, EXTENSION, SCIKIT, SETUPTOOLS
 from tests.builders.sources import committed, git, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine, Ran
+from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,18 +5,13 @@ from __future__ import annotations
 import _ctypes
 import json
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.builders import own_backend
 from tests.builders.sources import write
-from tests.integration.conftest import write_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine, Ran
+from tests.integration.conftest import CommandLine, Ran, write_project
 
 pytestmark = pytest.mark.slow
 

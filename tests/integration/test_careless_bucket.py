@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -27,13 +28,8 @@ from tests.builders.publishers import Job, publishers
 from tests.builders.releases import Words, item, publish, unit
 from tests.builders.wheels import make
 from tests.servers import buckets
+from tests.servers.buckets import Bucket
 from tests.servers.faults import proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +17,6 @@ from ci_tools.machine.context import Outside, Silent
 from tests.servers.github import REPOSITORY, TOKEN, Answer, Fault, GitHub, asked_too_fast, github_server, refusal
 from tests.servers.github_issues import BOT, READ_ONLY, Talk, settle
 from tests.servers.prepared import Called, run_prepared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

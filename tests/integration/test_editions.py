@@ -7,12 +7,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from email.parser import HeaderParser
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.build import jobs
+from ci_tools.build.jobs import Made
 from ci_tools.errors import Rejected
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.edition import nightly
@@ -21,12 +23,6 @@ from ci_tools.model.request import Channel, Edition
 from ci_tools.plan import make
 from ci_tools.verify import files
 from tests.builders.sources import world_with_uv, write
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.build.jobs import Made
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 

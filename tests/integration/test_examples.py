@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools import __version__
 from tests.builders.walkthroughs import ANY, REPOSITORY, assert_shown, commands, follow, read_blocks, type_quickly
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DOCS = REPOSITORY / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.md"))

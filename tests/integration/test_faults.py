@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.builders import transactions
+from tests.builders.transactions import Point
 from tests.servers.faults import Fault
-
-if TYPE_CHECKING:
-    from tests.builders.transactions import Point
 
 pytestmark = pytest.mark.slow
 

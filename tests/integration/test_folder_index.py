@@ -6,8 +6,9 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from tests.builders.forked import Forked, fill_folder
 from tests.builders.installers import run_client
 from tests.builders.wheels import broken, hexdigest, listed, make
 from tests.servers.package_index import over_http
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

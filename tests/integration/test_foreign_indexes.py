@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,14 +18,9 @@ from tests.builders.index_script import BucketPlace, FolderPlace
 from tests.builders.installers import take
 from tests.builders.wheels import hexdigest, make
 from tests.servers.bucket_site import website
-from tests.servers.buckets import BUCKET, CREDENTIALS, keys, moto
+from tests.servers.buckets import BUCKET, CREDENTIALS, Bucket, keys, moto
 from tests.servers.package_index import over_http
 from tests.servers.uploads import sdist
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +11,7 @@ from ci_tools.build.toolchain import libc, libc_doubt, own_level
 from ci_tools.formats import receipts
 from tests.builders import own_backend
 from tests.builders.sources import write
-from tests.integration.conftest import own_python
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine, own_python
 
 USUAL = "manylinux_2_28"
 pytestmark = [

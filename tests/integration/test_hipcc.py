@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,12 +16,7 @@ from ci_tools.formats.binaries.fatbinary import units
 from ci_tools.model.versions import GfxArch, Minor
 from tests.builders.sources import write
 from tests.builders.wheels import make
-from tests.integration.conftest import own_python
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine, Ran
+from tests.integration.conftest import CommandLine, Ran, own_python
 
 HIPCC = shutil.which("hipcc")
 SAID = subprocess.run([HIPCC, "--version"], capture_output=True, text=True, check=False).stdout if HIPCC else ""

@@ -10,8 +10,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -22,9 +23,6 @@ from tests.builders.sources import write
 from tests.builders.wheels import members_of
 from tests.servers.package_index import over_http
 from tests.servers.prepared import run_prepared
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 REPOSITORY = Path(__file__).parents[2]
 FATWHEEL = Path(sys.executable).with_name("fatwheel")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -21,10 +22,6 @@ from tests.builders.installers import run_client
 from tests.integration.test_releasepages import PLAIN, PURE, SDIST, document, hub, made, outside, publish, unit
 from tests.servers.github import REPOSITORY, GitHub, github_server, refusal
 from tests.servers.github_settings import settle
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

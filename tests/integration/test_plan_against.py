@@ -6,15 +6,11 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.builders.sources import committed, demo, git, write
-from tests.integration.conftest import write_project
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine, write_project
 
 pytestmark = pytest.mark.slow
 

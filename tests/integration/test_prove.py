@@ -7,21 +7,17 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.machine.python import find
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor, Python
-from ci_tools.verify.fingerprint import ClaimVerdict
+from ci_tools.verify.fingerprint import ClaimVerdict, Proof
 from ci_tools.verify.prover import prove
 from tests.builders.sources import demo, world_with_uv
+from tests.integration.conftest import CommandLine
 from tests.unit.verify.test_prover import HERE, PURE, planned_as
-
-if TYPE_CHECKING:
-    from ci_tools.verify.fingerprint import Proof
-    from tests.integration.conftest import CommandLine
 
 slow = pytest.mark.slow
 pytestmark = [

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -30,10 +31,6 @@ from tests.servers.github import github_server
 from tests.servers.package_index import over_http
 from tests.servers.uploads import Server, pypiserver
 from tests.servers.uploads import between as between_uploads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

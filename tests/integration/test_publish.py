@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.builders.installers import run_client
-from tests.integration.conftest import write_project
+from tests.integration.conftest import CommandLine, Ran, write_project
 from tests.servers.buckets import CREDENTIALS, Bucket, moto
 from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
 from tests.servers.uploads import Server, pypiserver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 

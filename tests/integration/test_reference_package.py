@@ -8,7 +8,6 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 import pytest
@@ -16,9 +15,7 @@ import pytest
 from ci_tools.formats.tar import tarfile
 from ci_tools.machine.storage import sha256_of
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine, Ran
+from tests.integration.conftest import CommandLine, Ran
 
 PURE = "ao_kernels-0.1.0-py3-none-any.whl"
 CUDA = "ao_kernels-0.1.0+cu130-py3-none-manylinux_2_28_x86_64.whl"

@@ -14,15 +14,12 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from tests.builders import own_backend
-from tests.integration.conftest import REPOSITORY, write_project
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine, Ran
+from tests.integration.conftest import REPOSITORY, CommandLine, Ran, write_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("builds_beside_tests")]
 

@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -25,10 +26,6 @@ from tests.builders import releases, wheels
 from tests.servers.github import HEAD, REPOSITORY, TOKEN, GitHub, Stored, github_server
 from tests.servers.package_index import over_http
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

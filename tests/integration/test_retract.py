@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,6 +12,7 @@ from twine.utils import DEFAULT_REPOSITORY
 
 from ci_tools.errors import InputError
 from ci_tools.github import client
+from ci_tools.index.units import Unit
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish import retraction
@@ -18,12 +20,6 @@ from ci_tools.publish.targets.github_release import GitHubTarget
 from tests.builders import releases, wheels
 from tests.servers.github import HEAD, REPOSITORY, TOKEN, Fault, GitHub, github_server, refusal
 from tests.servers.uploads import free_port, pypiserver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.index.units import Unit
 
 pytestmark = pytest.mark.slow
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.builders.wheels import make
 from tests.language.modules import ROOT, imports_of, list_modules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MACHINE = ("addresses", "errors", "machine")
 INDEX = (*MACHINE, "catalog", "formats", "github", "index", "install", "model")

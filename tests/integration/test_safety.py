@@ -7,17 +7,12 @@ import os
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.machine.storage import cache_folder, digest_of
-from tests.integration.conftest import write_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine, Ran
+from tests.integration.conftest import CommandLine, Ran, write_project
 
 BUILD = ("build", "--job", "pure", "--out", "out")
 WHEEL = "tiny-1.0-py3-none-any.whl"

@@ -9,26 +9,20 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.builders import index_script
 from tests.builders.foreign_indexes import s3pypi_upload, upload_wheels
 from tests.builders.forked import Forked, adopt, fill_bucket
-from tests.builders.index_listing import listed, lost
+from tests.builders.index_listing import Listed, listed, lost
 from tests.builders.index_script import BucketPlace
 from tests.builders.wheels import make
 from tests.servers.bucket_site import website
-from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.builders.index_listing import Listed
-    from tests.servers.buckets import Bucket
+from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, Bucket, keys, moto
 
 pytestmark = pytest.mark.slow
 

@@ -6,6 +6,7 @@ import functools
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from tests.servers.framing import FolderHandler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser, Page
 
 pytest.importorskip("sphinx", reason="`make docs` installs what builds the site")

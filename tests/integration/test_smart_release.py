@@ -12,8 +12,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -28,9 +29,6 @@ from tests.servers.fatwheel_program import BUILDS
 from tests.servers.github import TOKEN, GitHub, github_server
 from tests.servers.prepared import Called, run_prepared
 from tests.servers.uploads import PASSWORD, USER, Server, pypiserver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,13 +13,8 @@ from ci_tools.formats.binaries.fatbinary import units
 from tests.builders.sources import write
 from tests.builders.sycl_compiler import VERSION, WHY, install_compiler, is_there, run_variables
 from tests.builders.wheels import listed
-from tests.integration.conftest import own_python
+from tests.integration.conftest import CommandLine, own_python
 from tests.integration.test_hipcc import PROJECT, audited, findings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not is_there(), reason=WHY)]
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.machine import python
 from ci_tools.model.versions import Python
-from tests.builders.walkthroughs import REPOSITORY, follow, read_blocks, type_aloud, type_as_user, type_quickly
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.builders.walkthroughs import Terminal
+from tests.builders.walkthroughs import (
+    REPOSITORY,
+    Terminal,
+    follow,
+    read_blocks,
+    type_aloud,
+    type_as_user,
+    type_quickly,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import requests
@@ -24,9 +24,6 @@ from ci_tools.formats.wheel import record_hash
 from ci_tools.install import fatwheel_backend
 from ci_tools.source import files
 from ci_tools.verify import modules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 PYTHON = Path(sys.executable)
 INFO = "demo-1.0.dist-info"

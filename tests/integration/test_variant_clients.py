@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.index import maintain
+from ci_tools.index.units import Unit
 from ci_tools.index.variants import variants_of
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
@@ -25,13 +27,8 @@ from tests.builders.releases import folder_index, item, publish, unit
 from tests.builders.wheels import edited, hexdigest, make
 from tests.servers.buckets import CREDENTIALS, moto
 from tests.servers.package_index import over_http
+from tests.servers.prepared import Called
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.index.units import Unit
-    from tests.servers.prepared import Called
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
@@ -20,10 +20,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
-    from tests.builders.walkthroughs import Block
+from tests.builders.walkthroughs import Block
 
 DOCS = REPOSITORY / "docs"
 TABLE = REPOSITORY / "tests" / "builders" / "walks.toml"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +14,6 @@ from tests.builders.sources import committed, git, write
 from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
 from tests.servers.github_settings import Elsewhere, settle
 from tests.servers.prepared import run_prepared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

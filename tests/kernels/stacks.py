@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import ao_kernels
 import pytest
 import torch
 from ao_kernels.quantized import QuantizedTensor
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TEXT = torch.arange(12).view(2, 6) % 64
 # Of a model that takes a second.

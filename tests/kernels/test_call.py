@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,6 @@ from torch.nn import functional
 from tests.kernels.weights import DTYPES, every_format, quantized, random
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ao_kernels.quantized import QuantizedTensor
 
 Layer = tuple[Tensor, Tensor, Tensor | None]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from ao_kernels import Int4PlainTensor, read_checkpoint
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 N, K, GROUP = 16, 64, 32
 RANDOM = torch.Generator().manual_seed(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,6 @@ from torch.nn import functional
 from tests.kernels.weights import BROADCASTS, GROUP_SIZE, TENSORS, every_format, module, quantized, random
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ao_kernels.quantized import QuantizedTensor
 
 

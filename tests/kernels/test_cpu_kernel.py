@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from ao_kernels import int4_row_quantize_zp, pack_int4
 from ao_kernels.__main__ import INPUT, PRODUCT, WEIGHT
-from ao_kernels.formats import FLOAT8_E4M3, FORMATS, INT4, INT8, UINT4
+from ao_kernels.formats import FLOAT8_E4M3, FORMATS, INT4, INT8, UINT4, WeightFormat
 from elftools.elf.elffile import ELFFile
 from hypothesis import given as drawn
 from hypothesis import settings
@@ -25,10 +26,6 @@ from tests.kernels.exactness import SQNR_BAR, Given, exact, exact_weight, random
 from tests.servers.prepared import TORCH, run_prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ao_kernels.formats import WeightFormat
-
     Body = Callable[..., Tensor]
     BodiesOf = Callable[[WeightFormat], dict[str, Body]]
 

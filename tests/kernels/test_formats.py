@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -23,9 +23,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.kernels.exactness import FORMS, SQNR_BAR, exact, exact_weight, random_operands, sqnr
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Exact in bfloat16: a row from zero up, one down to zero, and one of even numbers on both sides.
 ROWS = torch.tensor([[*range(16)], [*range(-15, 1)], [*range(-14, 18, 2)]], dtype=torch.bfloat16)

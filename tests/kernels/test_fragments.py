@@ -6,7 +6,8 @@ import ctypes
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -20,9 +21,6 @@ from torch import Tensor
 from tests.builders.compilers import CXX, compile_cxx, has_compiler
 from tests.kernels.exactness import SQNR_BAR, Given, exact, random_operands, sqnr
 from tests.kernels.hostbodies import HOST, QUICK, STRICT, compile_bodies
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow  # they compile
 

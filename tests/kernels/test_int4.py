@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,9 +14,6 @@ from ao_kernels import (
     unpack_int4,
 )
 from torch._subclasses import FakeTensorMode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 QUANTIZERS = [int4_row_quantize_zp, uint4_row_quantize, int8_row_quantize, float8_row_quantize]
 ROWS = torch.tensor([[*range(16)], [-15, 0, *range(-1, -15, -1)], [30, 0, *range(2, 30, 2)]], dtype=torch.float32)

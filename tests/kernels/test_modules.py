@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,8 +22,6 @@ from torch import Tensor, nn
 from tests.kernels.weights import GROUP_SIZE, every_format, module, quantized, random, storage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ao_kernels.quantized import QuantizedTensor
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,6 @@ from torch import Tensor
 from tests.kernels.weights import GROUP_SIZE, every_format, quantized, random, storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from torch._ops import OpOverload
 
 aten = torch.ops.aten

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,6 @@ from torch.nn.utils.parametrizations import weight_norm
 from tests.servers.prepared import TORCH, run_prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ao_kernels.quantize import Config
 
 PACKAGE = Path(__file__).parents[2] / "package"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,6 @@ from tests.kernels.exactness import sqnr
 from tests.kernels.weights import BROADCASTS, DTYPES, GROUP_SIZE, every_format, quantized, random, storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ao_kernels.quantized import QuantizedTensor
 
 SQNR_BARS = {Int4PlainTensor: 18, Int4PlainInt32Tensor: 18, Int8Tensor: 35, Float8Tensor: 28}  # against the weight

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 ROOT = Path(__file__).parents[2] / "ci_tools"
 

@@ -7,15 +7,13 @@ import io
 import re
 import subprocess
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
 from ci_tools.formats.toml import parse_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TABLE = Path(__file__).with_name("phrases.toml")
 SENTENCE = re.compile(r"(?<=[.;:!?])\s+(?=[A-Z\"`])|\n\s*\n|\n\s*[-*#|] ")

@@ -12,11 +12,12 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -29,9 +30,6 @@ from ci_tools.github.client import Hub
 from ci_tools.machine.context import Outside
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import cache_folder, write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 TURNS = 3  # jobs of one group
 TURN_SECONDS = 10.0

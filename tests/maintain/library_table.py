@@ -12,18 +12,14 @@ import ast
 import itertools
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import typeshed_client as typeshed
+from typeshed_client import SearchContext
 from typeshed_client.finder import get_search_context
 
 from ci_tools.catalog import STANDARD_LIBRARY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from typeshed_client import SearchContext
 
 SYSTEMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
 PYTHONS = tuple((3, minor) for minor in range(10, 16))

@@ -11,6 +11,7 @@ import configparser
 import io
 import os
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,19 +23,15 @@ from ci_tools.catalog import HERE, BuildRequirement
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.errors import InputError
 from ci_tools.formats.wheel import read_headers
-from ci_tools.machine.package_index import listing_of, users_index
-from ci_tools.machine.remote_wheel import remote_wheel
+from ci_tools.machine.context import Reporter
+from ci_tools.machine.package_index import Index, listing_of, users_index
+from ci_tools.machine.remote_wheel import RemoteWheel, remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.versions import parse_requirement, read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from pypi_simple import DistributionPackage
 
-    from ci_tools.machine.context import Reporter
-    from ci_tools.machine.package_index import Index
-    from ci_tools.machine.remote_wheel import RemoteWheel
 
 FILE = HERE / "requirements.toml"
 MAX_READ = 1 << 24  # bytes of one wheel

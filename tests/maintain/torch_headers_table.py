@@ -8,15 +8,12 @@ from __future__ import annotations
 import lzma
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from ci_tools import catalog
 from ci_tools.catalog import TORCH_HEADERS
 from ci_tools.machine.package_index import files_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FOLDER = "torch/include/"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 
@@ -18,18 +18,12 @@ from ci_tools import catalog
 from ci_tools.catalog import TORCH_NAMES
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.config.upstream.torch_names import read_torch_names
-from ci_tools.machine.package_index import files_of, users_index
+from ci_tools.machine.context import Reporter
+from ci_tools.machine.package_index import Index, files_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.model.versions import Minor
-from ci_tools.observe.inside.torch_names.table import TorchTable, read_table
+from ci_tools.observe.inside.torch_names.table import Rows, TorchTable, read_table
 from tests.maintain.torch_table import select_wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ci_tools.machine.context import Reporter
-    from ci_tools.machine.package_index import Index
-    from ci_tools.observe.inside.torch_names.table import Rows
 
 
 def read_rows(patch: str, index: Index, reporter: Reporter) -> Rows:

@@ -16,13 +16,15 @@ import lzma
 import os
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from packaging.utils import parse_wheel_filename
 from rich.console import Console
 
 from ci_tools import catalog
+from ci_tools.catalog import Headers
 from ci_tools.catalog.symbols import (
     C_TABLE,
     CPP_TABLE,
@@ -37,19 +39,12 @@ from ci_tools.catalog.symbols import (
 from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.formats.binaries.elf import Extent, read_elf
-from ci_tools.machine.package_index import files_of, users_index
+from ci_tools.machine.context import Reporter
+from ci_tools.machine.package_index import Index, files_of, users_index
 from ci_tools.machine.process import output
-from ci_tools.machine.remote_wheel import remote_wheel
+from ci_tools.machine.remote_wheel import RemoteWheel, remote_wheel
 from ci_tools.model.names import Sha256
 from ci_tools.model.versions import Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.catalog import Headers
-    from ci_tools.machine.context import Reporter
-    from ci_tools.machine.package_index import Index
-    from ci_tools.machine.remote_wheel import RemoteWheel
 
 EVERY_BUILD = ("libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_python.so")
 CUDA_BUILDS = ("libc10_cuda.so", "libtorch_cuda.so")

@@ -20,7 +20,7 @@ import tempfile
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.doctor.check import facts_of
 from ci_tools.doctor.files import read_checkout
@@ -36,8 +36,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 RECORD = HERE / "callers.json"
 PARSER = HERE.parent / "workflows" / "parse.mjs"

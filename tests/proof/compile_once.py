@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools import catalog
 from ci_tools.build.units import manifests
@@ -42,8 +42,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 RECORD = Path(__file__).with_name("compile_once.json")
 PROJECTS = RECORD.with_suffix(".toml")

@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.build import jobs as building
 from ci_tools.catalog.symbols import is_torch_symbol, missing
@@ -32,9 +32,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from ci_tools.build.jobs import Made
-    from ci_tools.model.plan import Job
+from ci_tools.build.jobs import Made
+from ci_tools.model.plan import Job
 
 RECORD = HERE / "cuda_builds.json"
 CELL = {"python": "3.11", "torch": "2.13", "cuda": "13.0"}

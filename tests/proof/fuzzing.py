@@ -13,16 +13,13 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.errors import FatwheelError
 from tests.proof.mutations import MUTATORS
 from tests.proof.reading import READERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 MAX_SECONDS = 10.0  # of CPU, for one mutant
 MAX_BYTES = 1 << 30  # of memory, in all

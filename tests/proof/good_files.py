@@ -7,9 +7,9 @@ import io
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.formats import receipts
 from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
@@ -17,10 +17,6 @@ from ci_tools.plan import plan_file
 from tests.builders import wheels
 from tests.builders.releases import receipt
 from tests.builders.sources import demo, plan_of, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 BACKENDS = ("flit_core.buildapi", "mesonpy", "scikit_build_core.build", "maturin", "hatchling.build")
 

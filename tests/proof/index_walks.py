@@ -10,17 +10,13 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING
 
 from ci_tools.machine.storage import sha256_of, write_atomically
 from tests.builders import index_peers, index_views, index_walks
+from tests.builders.index_walks import Ended
 from tests.proof.truth import HERE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.builders.index_walks import Ended
 
 RECORD = HERE / "index_walks.json"
 WALKS = 2000

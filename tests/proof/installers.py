@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.formats.tar import tarfile
 from ci_tools.machine import python as interpreters
@@ -26,9 +27,6 @@ from tests.servers.assets import Assets, assets
 from tests.servers.package_index import over_http
 from tests.servers.prepared import PIP, Other, run_prepared
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "installers.md"
 CLIENTS = ("pip-21.3.1", "pip-23.2.1", "pip-24.0", "pip", "uv-0.4.30", "uv-0.7.22", "uv")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator
-
+import random
+from collections.abc import Iterator
+from typing import Any
 
 MAX_RATIO = 30_000  # how often a mutant may have a part again and again
 NUMBERS = (b"0", b"-1", b"9" * 5000, b"1e999", b"0x7fffffffffffffff", b"99999999999999999999")

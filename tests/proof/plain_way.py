@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.build import jobs as building
 from ci_tools.errors import FatwheelError
@@ -40,8 +40,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 RECORD = HERE / "plain_way.json"
 SAMPLES = HERE.parent / "samples"

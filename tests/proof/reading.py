@@ -8,8 +8,10 @@ import hashlib
 import hmac
 import json
 import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import tests.servers  # noqa: F401 - before anything imports jsonschema
 from ci_tools import catalog
@@ -27,6 +29,7 @@ from ci_tools.index.units import units_of
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.seals import unseal
 from ci_tools.model.evidence import Project
+from ci_tools.model.plan import Plan
 from ci_tools.model.versions import Minor, Python
 from ci_tools.observe import collector, observation
 from ci_tools.plan import matrix, plan_file, plan_reader
@@ -83,12 +86,6 @@ from tests.proof.good_files import (
     texts,
     windows,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
 
 LIMITS = {"pypi": 1 << 30, "github": 1 << 30}
 

@@ -11,28 +11,24 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.build import jobs as building
+from ci_tools.build.jobs import Made
 from ci_tools.errors import FatwheelError
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.files import Level
+from ci_tools.model.plan import Job
 from ci_tools.plan import make
+from ci_tools.plan.make import Planned
 from ci_tools.recipes.choice import RecipeChoice
-from ci_tools.recipes.releases import list_releases
-from ci_tools.recipes.shelf import list_recipes
+from ci_tools.recipes.releases import RecipeRelease, list_releases
+from ci_tools.recipes.shelf import Recipe, list_recipes
 from ci_tools.verify import files
 from tests.proof.cuda_builds import NOT_LOADED, symbols_of
 from tests.proof.torchao import cpu_seconds
 from tests.proof.truth import HERE
-
-if TYPE_CHECKING:
-    from ci_tools.build.jobs import Made
-    from ci_tools.model.plan import Job
-    from ci_tools.plan.make import Planned
-    from ci_tools.recipes.releases import RecipeRelease
-    from ci_tools.recipes.shelf import Recipe
 
 RECORD = HERE / "recipe_builds.json"
 FOLDER = HERE / "recipes"

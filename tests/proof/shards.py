@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
@@ -31,6 +32,7 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, sha256_of, write_atomically
 from ci_tools.plan import make
 from ci_tools.plan.batches import AT_ONCE, CORES, count_shards
+from ci_tools.plan.make import Planned
 from ci_tools.verify.files import CHECKS
 from tests.builders.sources import write
 from tests.integration.build.shards.test_shards import BINDING, CONFIG, DEEP
@@ -40,10 +42,6 @@ from tests.proof.torchao import cpu_seconds
 from tests.proof.truth import HERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from ci_tools.plan.make import Planned
-
     Assign = Callable[[Mapping[str, float], int], tuple[tuple[str, ...], ...]]
 
 RECORD = HERE / "shards.json"

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools import catalog
 from ci_tools.config import starter
@@ -22,10 +22,8 @@ from ci_tools.model.names import ProjectName
 from ci_tools.model.request import Request, SdistSource
 from ci_tools.plan import make
 from ci_tools.source import files as source
+from ci_tools.source.files import Tree
 from tests.proof.truth import HERE, projects
-
-if TYPE_CHECKING:
-    from ci_tools.source.files import Tree
 
 RECORD = HERE / "starters.json"
 FIELDS = ("name", "version", "sha256")

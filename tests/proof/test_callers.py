@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.builders.flawed_callers import FLAWS
 from tests.proof.callers import RECORD, SEEDS, callers, main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,8 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 WHEELS: list[dict[str, Any]] = tomllib.loads((HERE / "field.toml").read_text(encoding="utf-8"))["wheel"]
 PLATFORMS = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux2014", "manylinux1")

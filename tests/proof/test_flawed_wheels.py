@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,6 @@ from ci_tools.verify.audit import audit
 from tests.proof.flawed import archives, contents, libraries, metadata
 from tests.proof.flawed.argued import ARGUED
 from tests.proof.flawed.oracle import KINDS, RECORD
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 SAID: Mapping[str, Mapping[str, str]] = json.loads(RECORD.read_text("utf-8"))["kinds"]
 LIMITS = {"pypi": 100 << 20, "github": 2 << 30}

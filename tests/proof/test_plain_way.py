@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.proof.plain_way import FIELDS, RECORD, compare, list_unexplained, projects, record
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOUND: list[dict[str, Any]] = json.loads(RECORD.read_text(encoding="utf-8"))
 BUILT = [pytest.param(one, id=one["name"]) for one in FOUND]

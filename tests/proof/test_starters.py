@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +14,6 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from tests.proof.starters import RECORD, started
 from tests.proof.truth import projects
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 RECORDED: Mapping[str, Any] = {found["name"]: found for found in json.loads(RECORD.read_text(encoding="utf-8"))}
 KNOWN = {project["name"]: project for project in projects()}

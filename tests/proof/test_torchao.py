@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.proof.torchao import CONFIG, RECORD, SOURCE, find_source
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOUND: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
 MXFP8 = "torchao/_C_mxfp8.cpython-310-x86_64-linux-gnu.so"

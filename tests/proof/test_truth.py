@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from tests.proof.truth import AGREES, HERE, SAFE, checked, projects
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 RECORD: dict[str, Any] = json.loads((HERE / "record.json").read_text(encoding="utf-8"))
 RECORDED: Mapping[str, Any] = {found["name"]: found for found in RECORD["projects"]}

@@ -9,23 +9,20 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools import catalog
 from ci_tools.errors import FatwheelError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import write_atomically
+from ci_tools.model.plan import Plan
 from ci_tools.observe.setup_py.prepared import PREPARED
 from ci_tools.plan import make
 from ci_tools.plan.matrix import list_runners
 from tests.proof.truth import HERE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Plan
 
 RECORD = HERE / "torchao.json"
 SOURCE = "TORCHAO_SOURCE"  # the variable with the path of a checkout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.errors import FatwheelError
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
@@ -16,10 +16,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.evidence import CellEvidence, PlatformEvidence
-    from ci_tools.plan.make import Planned
+from ci_tools.machine.context import Outside
+from ci_tools.model.evidence import CellEvidence, PlatformEvidence
+from ci_tools.plan.make import Planned
 
 HERE = Path(__file__).parent
 PROJECT = """\

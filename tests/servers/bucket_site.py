@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import http.client
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from email.message import Message
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote, urlsplit
 
+from tests.servers.buckets import Bucket
 from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from email.message import Message
-
-    from tests.servers.buckets import Bucket
 
 HANDED_ON = ("Content-Type", "Content-Range", "ETag", "Last-Modified")
 

@@ -8,9 +8,10 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import boto3
 from botocore.config import Config
@@ -21,9 +22,6 @@ from ci_tools.machine.process import output
 from ci_tools.machine.storage import cache_folder, fill_once
 from tests.servers.prepared import S3, run_server
 from tests.servers.uploads import UV, free_port, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 BUCKET = "bucket"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "sEcReT", "AWS_DEFAULT_REGION": "us-east-1"}

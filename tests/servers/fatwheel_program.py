@@ -7,12 +7,10 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args, get_origin, get_type_hints
 
 COMMAND = ("-m", "ci_tools")
 BUILDS = "FATWHEEL_TESTS_BUILDS"  # the folder of a call's builds, in place of the one that all machines have

@@ -14,15 +14,13 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from tests.servers import framing
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 CHECKSUM, PAYLOAD = "x-amz-checksum-sha256", "x-amz-content-sha256"
 HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect"})  # headers of one connection alone

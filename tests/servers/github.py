@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.servers import framing
@@ -30,9 +30,6 @@ from tests.servers.github_description import complaint
 from tests.servers.github_releases import UPLOAD, asset_document
 from tests.servers.github_repository import HEAD, GitHub, Stored
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "HEAD",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from email.utils import formatdate
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.servers.github_repository import GitHub
 
 REPOSITORY = "octo/demo"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from jsonschema import Draft4Validator
@@ -16,9 +17,6 @@ from openapi_core.exceptions import OpenAPIError
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
 from tests.servers.github_answers import WHEN, Answer, Asked
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DESCRIPTION = json.loads(Path(__file__).with_name("github_api.json").read_text(encoding="utf-8"))
 EXAMPLES = {"date-time": WHEN, "uri": "http://127.0.0.1/", "email": "octo@example.invalid"}

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, missing, paged, refusal
+from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, Asked, missing, paged, refusal
 from tests.servers.github_description import blank_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.servers.github_answers import Asked
-    from tests.servers.github_repository import GitHub
+from tests.servers.github_repository import GitHub
 
 BOT = "github-actions[bot]"
 LONGEST = 65_536  # characters of a text

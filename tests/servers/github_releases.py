@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -12,8 +13,6 @@ from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, Asked, U
 from tests.servers.github_description import blank_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.servers.github_repository import GitHub, Kept, Stored
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import re
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.servers.github_answers import TOKEN, Answer, Fault, Unprocessable
 from tests.servers.github_releases import ROUTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 # https://docs.github.com/en/repositories/releasing-projects-on-github/about-releases#storage-and-bandwidth-quotas
 MAX_ASSETS, MAX_BYTES, MAX_CHARACTERS = 1000, 2 << 30, 125_000

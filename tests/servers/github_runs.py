@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.servers.github_answers import API, REPOSITORY, Answer, missing
+from tests.servers.github_answers import API, REPOSITORY, Answer, Asked, missing
 from tests.servers.github_description import blank_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.servers.github_answers import Asked
-    from tests.servers.github_repository import GitHub
+from tests.servers.github_repository import GitHub
 
 RUN_TIMES = ("created_at", "updated_at", "run_started_at")
 

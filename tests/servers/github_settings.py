@@ -6,18 +6,14 @@ import base64
 import functools
 import hashlib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
-from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, missing, refusal
+from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, Asked, missing, refusal
 from tests.servers.github_description import blank_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.servers.github_answers import Asked
-    from tests.servers.github_repository import GitHub
+from tests.servers.github_repository import GitHub
 
 EVERYTHING = frozenset({"actions", "administration", "contents", "environments", "secrets"})
 # What GitHub says to fine-grained tokens, to a workflow's own token, and to people who are no admins.

@@ -10,10 +10,7 @@ import importlib
 import sys
 import sysconfig
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 SCRIPT = "pyproject_hooks._in_process._in_process"  # which pip has as well
 COMMAND = ("-m", SCRIPT)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ci_tools.machine.package_index import Index
 from tests.servers.framing import FolderHandler, Handler, Server
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
-    from pathlib import Path
 
 
 @contextmanager

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 PROGRAMS = {"s3pypi": "s3pypi.__main__", "dumb-pypi": "dumb_pypi.main"}
 

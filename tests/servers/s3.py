@@ -21,9 +21,10 @@ import re
 import secrets
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 from xml.sax.saxutils import escape
 
@@ -34,9 +35,6 @@ from moto.core.request import Request as MotoRequest
 from moto.s3.responses import S3Response
 
 from tests.servers.framing import Asked, flaw_of, take_chunks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 COMMAND = ("-m", "tests.servers.s3")
 END = b"\r\n\r\n"  # of a request's headers

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 USED_LATER = ("argparse", "fnmatch", "glob", "hashlib", "pathlib", "re", "shutil", "subprocess", "tarfile")
 FOLDER = Path(__file__).parents[1] / "workflows" / "standins"

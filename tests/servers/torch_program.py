@@ -8,10 +8,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 COMMAND = ()
 WITHOUT_DEVICES = (

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.servers.prepared import address_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 COMMAND = ("-m", "twine")
 USED_LATER = (

@@ -16,12 +16,14 @@ import tarfile
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from email.parser import BytesParser
 from email.policy import default
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -31,10 +33,6 @@ from tests.builders.wheels import hexdigest
 from tests.servers import framing
 from tests.servers.forking import CONTEXT
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from email.message import Message
 
 UV = str(Path(sys.executable).with_name("uv"))
 DEVPI = "devpi-server>=6.20"

@@ -11,12 +11,11 @@ import re
 from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 from tests.language.modules import ROOT, find_modules, list_modules, read_module
-
-if TYPE_CHECKING:
-    import pytest
 
 MAX_MODULES = 15  # in a room; docs/explanation/architecture.md
 

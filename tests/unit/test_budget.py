@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.budget.lines import count_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERBS = 'VERBS: dict = {"list": Verb("text", "list", "index"), "index show": Verb("text", "show")}\n'
 INDEX = """from ci_tools.errors import InputError

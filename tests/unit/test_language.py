@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.language import phrases
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # For each row of the table, a sentence that it is about.
 PLANTED = (

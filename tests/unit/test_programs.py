@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.language.modules import list_modules, parse_nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PLACES = ("machine.process", "sandbox.groups")
 # What runs alone in another interpreter, where nothing of the toolkit can be imported.

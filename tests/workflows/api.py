@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from tests.servers.github import GitHub, github_server
-from tests.servers.github_issues import settle
+from tests.servers.github_issues import Talk, settle
 from tests.workflows import harness, repositories
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from tests.servers.github_issues import Talk
-    from tests.workflows.repositories import Repository
+from tests.workflows.repositories import Repository
 
 
 class Api(NamedTuple):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.workflows import api, repositories
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.workflows.api import Api
-    from tests.workflows.repositories import Repository
+from tests.workflows.api import Api
+from tests.workflows.repositories import Repository
 
 
 @pytest.fixture(scope="session")

@@ -11,27 +11,24 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.servers.fatwheel_program import BUILDS
 from tests.workflows import records, rules
+from tests.workflows.records import Job
 from tests.workflows.repositories import Repository, head
 from tests.workflows.startup import refusals
 from tests.workflows.used_actions import seed
 from tests.workflows.watched import run_watched
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Mapping
-
-    from tests.workflows.records import Job
 
 ACT = Path(sys.executable).with_name("act")
 PASSED_ON = re.compile(

@@ -10,13 +10,10 @@ import json
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.workflows import rules, shells
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 ZIZMOR = ("--quiet", "--offline", "--persona=pedantic", "--strict-collection", "--no-exit-codes", "--format=json")

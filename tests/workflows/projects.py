@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from tests.workflows import harness, repositories
-from tests.workflows.harness import Event, World
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.workflows import records
-    from tests.workflows.harness import Run
-    from tests.workflows.repositories import Repository
+from tests.workflows import harness, records, repositories
+from tests.workflows.harness import Event, Run, World
+from tests.workflows.repositories import Repository
 
 WORKFLOWS = "fatwheel/fatwheel/.github/workflows"
 DOWNLOAD = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"

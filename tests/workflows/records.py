@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from tests.workflows.rules import File
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tests.workflows.rules import File
-
     Record: TypeAlias = Mapping[str, Any]
 
 ANNOTATIONS = frozenset({"error", "notice", "warning"})

@@ -15,18 +15,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.servers import prepared
 from tests.servers.caller import caller_of
 from tests.workflows import rules
 from tests.workflows.pythons import pythons
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 ROOT = Path(__file__).parents[2]
 STANDINS = Path(__file__).parent / "standins"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 from ci_tools.catalog import tables
 from ci_tools.catalog.runner_labels import runner_labels
-from ci_tools.doctor.documents import WorkflowDocument, WorkflowStep, strings
+from ci_tools.doctor.documents import Keys, WorkflowDocument, WorkflowStep, strings
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
 from ci_tools.doctor.rules.calls import check_actions, check_calls, check_defaults
@@ -29,12 +31,6 @@ from ci_tools.doctor.rules.releases import RELEASE_RULES
 from ci_tools.doctor.rules.runners import check_containers, check_matrices, check_shells
 from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.formats import yaml_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from ci_tools.doctor.documents import Keys
 
 MAX_RUN_LINES = 4
 MAX_MINUTES = 30  # of a job that the catalog does not name

@@ -7,13 +7,11 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from tests.workflows import rules
+from tests.workflows import rules
 
 SHELLS = ("bash", "sh")
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.workflows import harness, repositories
 from tests.workflows.harness import Event, World
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UPLOAD = "actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1"
 DISPATCH = """\

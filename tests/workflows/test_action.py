@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.workflows import harness
-from tests.workflows.harness import Event
+from tests.workflows.harness import Event, Run
 from tests.workflows.projects import CHECKOUT, SETUP_PYTHON, Job, ran, steps
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.harness import Run
-    from tests.workflows.repositories import Repository
+from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.workflows import harness
 from tests.workflows.harness import Event
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.repositories import Repository
+from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

@@ -7,15 +7,13 @@ import math
 import random
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ci_tools.doctor.expressions import UNKNOWN, evaluate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HERE = Path(__file__).parent
 CONTEXTS: dict[str, Any] = {

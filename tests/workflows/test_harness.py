@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from tests.workflows import harness, repositories
 from tests.workflows.harness import Event, World
 from tests.workflows.projects import CHECKOUT
 from tests.workflows.small_workflows import DISPATCH, UPLOAD, job, run_jobs, step
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.formats.markdown import code
 from tests.workflows import harness, repositories
-from tests.workflows.harness import Event, World
+from tests.workflows.harness import Event, Run, World
 from tests.workflows.projects import (
     CONFIG,
     NATIVE,
@@ -30,13 +30,8 @@ from tests.workflows.projects import (
     worked,
     workflow,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.harness import Run
-    from tests.workflows.records import Annotation
-    from tests.workflows.repositories import Repository
+from tests.workflows.records import Annotation
+from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.workflows import harness, repositories
 from tests.workflows.harness import World
 from tests.workflows.projects import PURE, call, ran, say, told
 from tests.workflows.repositories import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 pytestmark = pytest.mark.slow
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness, repositories
-from tests.workflows.harness import Event, World
+from tests.workflows.harness import Event, Run, World
 from tests.workflows.projects import PURE, Job, call, ran, say, told
+from tests.workflows.repositories import Repository
 from tests.workflows.test_documents import EXAMPLES, KEYS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.harness import Run
-    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

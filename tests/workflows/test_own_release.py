@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,17 +21,10 @@ from ci_tools.plan.make import make_plan
 from tests.servers import buckets
 from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness, repositories, rules
-from tests.workflows.harness import Event, World
+from tests.workflows.harness import Event, Run, World
 from tests.workflows.projects import PURE, WORKFLOWS, below, call, steps, worked, workflow
-from tests.workflows.repositories import ROOT
+from tests.workflows.repositories import ROOT, Repository
 from tests.workflows.startup import Refused, refusals
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.workflows.harness import Run
-    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

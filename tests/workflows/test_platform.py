@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.servers.github import REPOSITORY
 from tests.workflows import api, harness, repositories
-from tests.workflows.harness import Event
-from tests.workflows.projects import NATIVE, call, workflow
+from tests.workflows.api import Api
+from tests.workflows.harness import Event, Run
+from tests.workflows.projects import NATIVE, Job, call, workflow
+from tests.workflows.repositories import Repository
 from tests.workflows.startup import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.workflows.api import Api
-    from tests.workflows.harness import Run
-    from tests.workflows.projects import Job
-    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ci_tools.github.comment import marker
 from tests.servers.github import REPOSITORY
 from tests.workflows import api, harness, repositories
-from tests.workflows.harness import Event
+from tests.workflows.api import Api
+from tests.workflows.harness import Event, Run
 from tests.workflows.projects import WORKFLOWS, Job, steps, workflow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.workflows.api import Api
-    from tests.workflows.harness import Run
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,13 +18,8 @@ from tests.builders.walkthroughs import commands
 from tests.servers.github import REPOSITORY
 from tests.servers.prepared import FATWHEEL, PIP, run_prepared
 from tests.workflows import api, harness, repositories
-from tests.workflows.harness import Event
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.api import Api
-    from tests.workflows.harness import Run
+from tests.workflows.api import Api
+from tests.workflows.harness import Event, Run
 
 pytestmark = pytest.mark.slow
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from ci_tools.doctor.rehearsal.events import Asked
-from ci_tools.doctor.rehearsal.rehearse import rehearse
+from ci_tools.doctor.rehearsal.rehearse import RehearsedRun, rehearse
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.workflow_set import FOLDER, read_set
 from tests.workflows import harness, repositories
 from tests.workflows.harness import Event
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.doctor.rehearsal.rehearse import RehearsedRun
 
 CALLED = """\
 name: Called

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,14 +11,9 @@ from tests.builders.wheel_house import flit_project
 from tests.servers.github import REPOSITORY
 from tests.unit.recipes.test_form import body
 from tests.workflows import harness, repositories
-from tests.workflows.harness import Event
+from tests.workflows.api import Api
+from tests.workflows.harness import Event, Run
 from tests.workflows.projects import call, workflow
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.api import Api
-    from tests.workflows.harness import Run
 
 pytestmark = pytest.mark.slow
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.workflows import harness
-from tests.workflows.harness import Event
+from tests.workflows.harness import Event, Run
 from tests.workflows.projects import NATIVE, call, held, ran, say, told
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.harness import Run
-    from tests.workflows.repositories import Repository
+from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.long
 

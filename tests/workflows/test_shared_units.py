@@ -6,20 +6,15 @@ import json
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.servers import buckets
 from tests.workflows import harness
-from tests.workflows.harness import Event, World
+from tests.workflows.harness import Event, Run, World
 from tests.workflows.projects import NATIVE, Job, call, held, ran
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.harness import Run
-    from tests.workflows.repositories import Repository
+from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.long
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.workflows import harness, repositories, rules
 from tests.workflows.projects import CHECKOUT, DOWNLOAD, SETUP_PYTHON
 from tests.workflows.small_workflows import UPLOAD, job, run_jobs, step
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from tests.workflows.harness import Event, World
 from tests.workflows.projects import CHECKOUT
 from tests.workflows.small_workflows import DISPATCH, job, run_jobs
 from tests.workflows.startup import Refused
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

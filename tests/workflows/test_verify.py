@@ -7,23 +7,18 @@ import json
 import os
 import re
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.servers.github import REPOSITORY
 from tests.servers.prepared import run_prepared
 from tests.workflows import harness, repositories
-from tests.workflows.harness import Event
+from tests.workflows.api import Api
+from tests.workflows.harness import Event, Run
 from tests.workflows.projects import PURE
+from tests.workflows.repositories import Repository
 from tests.workflows.test_documents import whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.workflows.api import Api
-    from tests.workflows.harness import Run
-    from tests.workflows.repositories import Repository
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

@@ -7,7 +7,8 @@ import json
 import re
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -18,16 +19,10 @@ from ci_tools.doctor.workflow_set import read_set
 from tests.builders.sources import world
 from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness, repositories
-from tests.workflows.harness import Event, World
+from tests.workflows.harness import Event, Run, World
 from tests.workflows.projects import CONFIG, NATIVE, PURE, call, caller, held, plan_all, pypi, ran, say, told
+from tests.workflows.repositories import Repository
 from tests.workflows.test_rehearsal import row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from tests.workflows.harness import Run
-    from tests.workflows.repositories import Repository
 
 pytestmark = pytest.mark.slow
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.servers import prepared
 from tests.servers.caller import caller_of
 from tests.workflows import rules
 from tests.workflows.pythons import pythons
-from tests.workflows.repositories import used
+from tests.workflows.repositories import Repository, used
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.workflows.harness import World
-    from tests.workflows.repositories import Repository
 
 NODE = """\
 #!/bin/sh

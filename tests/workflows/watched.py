@@ -8,12 +8,10 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
 
 QUIET = 600.0  # seconds without a word: no step of ours works for as long in silence
 LOOKS = 10  # in that time

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,8 +18,6 @@ from ci_tools.machine.storage import seal_of, stamp_of
 from ci_tools.model.files import COPIED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from ci_tools.machine.python import Environment
 
 MOST = 3  # copies of one folder, for builds that run at a time

@@ -7,7 +7,9 @@ same versions (https://packaging.python.org/en/latest/specifications/pylock-toml
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.tags import parse_tag
@@ -21,9 +23,6 @@ from ci_tools.machine.process import output
 from ci_tools.model.files import Resolved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from ci_tools.machine.python import Environment
 
 REPORTS = "installed-{}.json"  # in the folder of the environment: `Installations` copies it with what it tells of

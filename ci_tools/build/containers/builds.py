@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import ci_tools
 from ci_tools.build.builder import Built
 from ci_tools.build.built_with import IMAGE
-from ci_tools.build.containers.engines import fetch_image, find_image
+from ci_tools.build.containers.engines import EngineChoice, fetch_image, find_image
 from ci_tools.build.containers.runs import (
     CACHE,
     OUT,
@@ -37,18 +38,14 @@ from ci_tools.build.shards.handover import SHARDS
 from ci_tools.build.times.trace import SUFFIX
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
-from ci_tools.machine.process import complaint, tail
+from ci_tools.machine.context import Outside
+from ci_tools.machine.process import Ended, complaint, tail
 from ci_tools.machine.storage import fill_once, naming, write_atomically
+from ci_tools.model.plan import Job
 from ci_tools.plan import plan_file
 from ci_tools.plan.batches import INSTALLING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ci_tools.build.containers.engines import EngineChoice
-    from ci_tools.machine.context import Outside
-    from ci_tools.machine.process import Ended
-    from ci_tools.model.plan import Job
     from ci_tools.plan.make import Planned
 
 ERRORS = {error.status: error for error in (Rejected, InputError, MachineError)}

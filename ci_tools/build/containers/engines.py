@@ -6,21 +6,17 @@ import functools
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.build.built_with import IMAGE
 from ci_tools.build.toolchain import explain_other_libc, libc, libc_doubt
+from ci_tools.catalog import Catalog
 from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.process import complaint, output, run
-from ci_tools.model.plan import JobKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Job
+from ci_tools.model.plan import Job, JobKind
 
 VARIABLE = "FATWHEEL_CONTAINERS"
 NEVER = "none"

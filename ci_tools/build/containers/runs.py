@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,14 @@ from filelock import FileLock, Timeout
 
 from ci_tools.build.folders import base_folder, own_locks
 from ci_tools.errors import FatwheelError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.installers import read_pip_settings
-from ci_tools.machine.process import INHERITED_OF_PIP, output, run
+from ci_tools.machine.process import INHERITED_OF_PIP, Ended, output, run
 from ci_tools.source import git
 from ci_tools.source.checkout import list_borrowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from ci_tools.build.containers.engines import Engine, EngineImage
-    from ci_tools.machine.context import Outside
-    from ci_tools.machine.process import Ended
 
 ROOT = "/fatwheel"  # of everything that is mounted and is not seen at its own place
 CACHE, HOME, OUT, TOOLKIT = f"{ROOT}/cache", f"{ROOT}/home", f"{ROOT}/out", f"{ROOT}/toolkit"

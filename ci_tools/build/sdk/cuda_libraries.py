@@ -8,31 +8,28 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ci_tools.build.sdk.cuda_windows import WINDOWS, import_names, write_import_library
 from ci_tools.build.sdk.installed import choose_msvc
 from ci_tools.build.sdk.link_stubs import make_stub
-from ci_tools.build.sdk.offers import find_offers, open_parts
+from ci_tools.build.sdk.offers import Parts, find_offers, open_parts
 from ci_tools.errors import MachineError
 from ci_tools.formats.wheel import read_headers
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.policy import explain_unanswered
 from ci_tools.machine.process import clean_environment, complaint, run, start_module
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from packaging.specifiers import SpecifierSet
-
-    from ci_tools.build.sdk.offers import Parts
     from ci_tools.catalog.providers import CudaPart
-    from ci_tools.machine.context import Outside
 
 PREFIX = re.compile(r"nvidia/(?:cu\d+|[a-z_]+)/")  # of CUDA 13's wheels, and of those before
 LIBRARY = re.compile(r"lib/(lib(\w+)\.so)\.\d+")

@@ -8,14 +8,11 @@ made of the functions that the headers declare, by Microsoft's own lib.exe.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import complaint, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 WINDOWS = "windows-amd64"
 WHEEL_TAG = "win_amd64"

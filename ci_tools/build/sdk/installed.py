@@ -10,20 +10,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import output
+from ci_tools.model.plan import Job
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from ci_tools.catalog import Catalog
-    from ci_tools.model.plan import Job
-    from ci_tools.model.platforms import AcceleratorKind
 
 VARIABLE = re.compile(r"\$(\w+)/")
 TOOLS = "Microsoft.VisualStudio.Component.VC.Tools.x86.x64"

@@ -8,15 +8,12 @@ without symbols would be left out of every wheel, and the wheel would not load.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from ci_tools.errors import MachineError
 from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.machine.process import complaint, run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 TRIPLE = "aarch64-linux-gnu"  # of the cross compiler, and of what it makes
 SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*")  # a name that an assembler takes without quotes

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -26,8 +27,6 @@ from ci_tools.machine.remote_wheel import RemoteWheel, explain_damage, remote_wh
 from ci_tools.machine.storage import CHUNK, naming, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     import requests
     from packaging.tags import Tag
     from packaging.version import Version

@@ -9,26 +9,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.build.room import Need, refuse_no_room
 from ci_tools.build.sdk.cuda_libraries import HOME, Overlay, complete_links, write_stand_ins
-from ci_tools.catalog.providers import redist_facts
+from ci_tools.catalog import Redist
+from ci_tools.catalog.providers import CudaPart, redist_facts
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.formats.tar import tarfile
 from ci_tools.machine import package_index
+from ci_tools.machine.context import Outside, Step
 from ci_tools.machine.http.policy import UNANSWERED, explain_unanswered, innermost, status_of
 from ci_tools.machine.storage import fill_once, hold_lock, naming, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
     import requests
-
-    from ci_tools.catalog import Redist
-    from ci_tools.catalog.providers import CudaPart
-    from ci_tools.machine.context import Outside, Step
 
 MIRROR = "FATWHEEL_CUDA_REDIST"
 PAGE = "how-to/choose-a-toolchain.md#nvidias-archives"

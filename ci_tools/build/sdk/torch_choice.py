@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
-from ci_tools.build.sdk.offers import find_offers, open_parts
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from ci_tools.build.sdk.offers import Offers, WheelOffer, find_offers, open_parts
 from ci_tools.build.sdk.torch_parts import CPU, SAID, TorchParts, label_of, make_torch, read_torch
+from ci_tools.catalog import Catalog
 from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.policy import explain_unanswered
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.versions import parse_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
-
-    from ci_tools.build.sdk.offers import Offers, WheelOffer
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
 
 PAGE = "how-to/choose-a-toolchain.md#which-torch-a-build-gets"
 VERSION_FILE = "torch/version.py"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,14 +22,12 @@ from ci_tools.build.sdk.link_stubs import exports_of, is_data, make_stub
 from ci_tools.catalog.symbols import records, tables
 from ci_tools.errors import InputError
 from ci_tools.formats.wheel import read_headers
+from ci_tools.machine.context import Outside
 from ci_tools.model.versions import Minor
 from ci_tools.observe.inside import fakes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from ci_tools.build.sdk.offers import Parts
-    from ci_tools.machine.context import Outside
 
 CPU = "cpu"
 SITE, SAID = "site", "said.json"

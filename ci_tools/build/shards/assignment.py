@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ci_tools.build.shards.listing import ListedUnit
     from ci_tools.catalog import SourceSeconds
 

@@ -7,21 +7,19 @@ the shard is killed, and one that was cut or changed is not taken.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping  # noqa: TC003 - the fields of what is read
+from collections.abc import (
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SHOWN
+from ci_tools.build.units.report import COMPILED, FAILED, PLAIN, SHOWN, UnitReport
 from ci_tools.build.units.store import COSTS, UnitStore
 from ci_tools.errors import FatwheelError
 from ci_tools.formats import json_file
 from ci_tools.machine.storage import write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.build.units.report import UnitReport
 
 SHARDS, HEAD = "shards", "shard.json"
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.units.calls import COMPILES, CUDA, LANGUAGES, LINKING, NO_UNIT, PROBES, expand_words
+from ci_tools.build.units.calls import COMPILES, CUDA, LANGUAGES, LINKING, NO_UNIT, PROBES, CompilerCall, expand_words
 from ci_tools.build.units.manifests import find_host_compiler
 from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ci_tools.build.units.calls import CompilerCall
     from ci_tools.build.units.seeds import Seeds
 
 OF_THE_BUILD = ("<source>", "<here>")  # the source of a probe is elsewhere

@@ -16,13 +16,12 @@ from ci_tools.build.folders import base_folder, own_compilers
 from ci_tools.build.shards.assignment import ShardNumber
 from ci_tools.build.shards.handover import SHARDS
 from ci_tools.build.shards.parts import list_units
-from ci_tools.machine.process import complaint, output, run, start_module
+from ci_tools.machine.context import Outside
+from ci_tools.machine.process import Ended, complaint, output, run, start_module
 from ci_tools.machine.storage import write_atomically
 from ci_tools.plan import plan_file
 
 if TYPE_CHECKING:
-    from ci_tools.machine.context import Outside
-    from ci_tools.machine.process import Ended
     from ci_tools.plan.make import Planned
 
 WAYS = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))  # for root, and for other users

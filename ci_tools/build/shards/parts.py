@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping  # noqa: TC003 - the types of a list are read at run time
+from collections.abc import (
+    Iterator,
+    Mapping,
+)
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build import jobs
 from ci_tools.build.bench.copies import open_installations
+from ci_tools.build.builder import Workshop
 from ci_tools.build.folders import base_folder, own_copies
-from ci_tools.build.shards.assignment import assign, estimate_costs
+from ci_tools.build.shards.assignment import ShardNumber, assign, estimate_costs
 from ci_tools.build.shards.handover import SHARDS, Handover, LayeredStore
 from ci_tools.build.shards.listing import ListedBuild, ListedUnit
+from ci_tools.build.toolchain import Toolchain
 from ci_tools.build.units.launchers import has_launchers, open_store
 from ci_tools.build.units.store import read_cost
 from ci_tools.errors import FatwheelError, InputError, Rejected
 from ci_tools.formats import json_file
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import MADE, hold_lock, write_atomically
+from ci_tools.model.plan import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.build.builder import Workshop
-    from ci_tools.build.shards.assignment import ShardNumber
-    from ci_tools.build.toolchain import Toolchain
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Job
     from ci_tools.plan.make import Planned
 
 LIST = "list.json"

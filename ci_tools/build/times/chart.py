@@ -5,20 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
-from ci_tools.build.times.trace import add_up, describe_size, list_lanes
-from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED
+from ci_tools.build.times.trace import TracedJob, add_up, describe_size, list_lanes
+from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, DoneUnit
 from ci_tools.errors import count
 from ci_tools.machine.waits import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ci_tools.build.times.trace import TracedJob
-    from ci_tools.build.units.report import DoneUnit
 
 HERE = Path(__file__).parent
 WORDS = {

@@ -8,19 +8,17 @@ since 1970, so that the traces of several machines can be put side by side.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, DoneUnit
 from ci_tools.errors import InputError
 from ci_tools.formats import markdown
 from ci_tools.machine.runner import GIB
 from ci_tools.machine.waits import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 SUFFIX = ".trace.json"
 WHOLE, STEP, UNIT = "build", "step", "unit"  # the categories of events

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +16,11 @@ from ci_tools.build.times.trace import SUFFIX, MemorySample, TracedJob, describe
 from ci_tools.build.units.report import COMPILED, SAME_TEXT, UNCHANGED
 from ci_tools.errors import FatwheelError, TimedOut, TimeLimit
 from ci_tools.github import step as steps
+from ci_tools.machine.context import Outside
 from ci_tools.machine.runner import machine, measure_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ci_tools.build.units.launchers import Launchers
-    from ci_tools.machine.context import Outside
 
 KEPT = {COMPILED, SAME_TEXT, UNCHANGED}  # units that the store has
 LONGER = "nothing new is kept for another attempt: `timeout-minutes` in the config, or `--time-limit`, allows more"

@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -17,25 +18,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
 from ci_tools.build.units.calls import LINK, CompilerCall, read_call, read_link
-from ci_tools.build.units.gate import STARVED, TimeIsUp
+from ci_tools.build.units.gate import STARVED, Gate, TimeIsUp
 from ci_tools.build.units.launcher import receive, send
-from ci_tools.build.units.passes import ERROR, SAID, TRACE, RanProgram, read_lookups
-from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, UnitRun
-from ci_tools.build.units.seeds import digest_value
-from ci_tools.build.units.store import UnitCost, keep_cost, name_object
+from ci_tools.build.units.manifests import Digests, FolderNames
+from ci_tools.build.units.passes import ERROR, SAID, TRACE, Preprocessor, RanProgram, UnitText, read_lookups
+from ci_tools.build.units.report import COMPILED, FAILED, LEFT, PLAIN, SAME_TEXT, UNCHANGED, UnitReport, UnitRun
+from ci_tools.build.units.seeds import Seeds, Shims, digest_value
+from ci_tools.build.units.store import UnitCost, UnitStore, keep_cost, name_object
 from ci_tools.errors import Rejected
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping, Sequence
 
     from ci_tools.build.shards.listing import ListedBuild
-    from ci_tools.build.units.gate import Gate
-    from ci_tools.build.units.manifests import Digests, FolderNames
-    from ci_tools.build.units.passes import Preprocessor, UnitText
-    from ci_tools.build.units.report import UnitReport
-    from ci_tools.build.units.seeds import Seeds, Shims
-    from ci_tools.build.units.store import UnitStore
 
 LOG = logging.getLogger(__name__)
 FIRST = "first"

@@ -8,25 +8,20 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.units import manifests
 from ci_tools.build.units.calls import LINK, LINKED
 from ci_tools.build.units.desk import read_object
-from ci_tools.build.units.manifests import Digests, name_folders
-from ci_tools.build.units.report import PLAIN
+from ci_tools.build.units.manifests import Digests, TextManifest, name_folders
+from ci_tools.build.units.report import PLAIN, UnitReport
 from ci_tools.build.units.seeds import PASSING, digest_value
-from ci_tools.build.units.store import name_object
+from ci_tools.build.units.store import UnitStore, name_object
 from ci_tools.formats.binaries.fatbinary import digest_images
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import Job, JobKind, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.build.units.manifests import TextManifest
-    from ci_tools.build.units.report import UnitReport
-    from ci_tools.build.units.store import UnitStore
-    from ci_tools.model.plan import Job, Plan
     from ci_tools.source.files import Tree
 
 SOURCE = "<source>/"

@@ -12,19 +12,15 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
-from ci_tools.build.units.store import UnitCost, read_cost
+from ci_tools.build.units.calls import CompilerCall
+from ci_tools.build.units.store import UnitCost, UnitStore, read_cost
 from ci_tools.machine.runner import GIB, measure_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from ci_tools.build.units.calls import CompilerCall
-    from ci_tools.build.units.store import UnitStore
 
 MARGIN = 1.1  # on what a unit took before: it may read another torch
 SPARE = 10.0  # seconds before the time limit in which a build system ends after a compiler

@@ -13,6 +13,7 @@ import socketserver
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,17 +33,15 @@ from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.targets import KINDS, kind_of
 from ci_tools.errors import InputError
 from ci_tools.github import step as steps
+from ci_tools.machine.context import Outside
 from ci_tools.machine.process import output, run
 from ci_tools.machine.runner import GIB
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import Job, JobKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from socket import socket
 
     from ci_tools.build.shards.listing import ListedBuild
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Job
 
 HOST_COMPILERS = (*("cc", "c++", "gcc", "g++", "clang", "clang++"), *(f"{TRIPLE}-{name}" for name in ("gcc", "g++")))
 LAUNCHER = Path(__file__).with_name("launcher.py")

@@ -14,16 +14,14 @@ import re
 import shutil
 import stat
 import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.build.units.calls import LINK
+from ci_tools.build.units.calls import LINK, CompilerCall
 from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from ci_tools.build.units.calls import CompilerCall
     from ci_tools.build.units.passes import Lookups
     from ci_tools.build.units.store import UnitStore
 

@@ -10,15 +10,12 @@ import hashlib
 import os
 import re
 import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ci_tools.build.units.calls import CompilerCall
 from ci_tools.build.units.store import UnitCost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from ci_tools.build.units.calls import CompilerCall
 
 MARK = re.compile(rb'\n# \d+ "[^\n]*"(?: [12])?( 3)?(?: 4)?(?=\n)')  # begins with letters, which `re` finds fastest
 BLANK = re.compile(rb"\n\s*\n")

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ci_tools.build.units.calls import LINK
+from ci_tools.build.units.calls import LINK, CompilerCall
 from ci_tools.build.units.store import UnitCost
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.build.units.calls import CompilerCall
 
 UNCHANGED, SAME_TEXT = "unchanged", "same text"  # taken from the store, without preprocessing and after it
 COMPILED, FAILED, PLAIN = "compiled", "failed", "plain"

@@ -15,22 +15,16 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from ci_tools import catalog
-from ci_tools.build.units.calls import COMPILES, FOLDERS, LINK
-from ci_tools.build.units.manifests import find_host_compiler
+from ci_tools.build.units.calls import COMPILES, FOLDERS, LINK, CompilerCall
+from ci_tools.build.units.manifests import FolderNames, find_host_compiler
 from ci_tools.errors import Rejected
 from ci_tools.machine.process import output, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ci_tools.build.units.calls import CompilerCall
-    from ci_tools.build.units.manifests import FolderNames
 
 # Parts of the names of objects that say which Python a build is for, or are random.
 PASSING = re.compile(r"(?:cpython|pypy|python|cp|py)-?3\.?\d+t?|\btmp[a-z0-9_]{8}\b|\.mesonpy-\w{8}")

@@ -14,18 +14,16 @@ import os
 import re
 import time
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 from ci_tools.build.units.manifests import LINES, MANIFESTS, load
 from ci_tools.errors import MachineError
 from ci_tools.machine.storage import write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SIZE = 5 << 30  # bytes
 OBJECTS = "objects"

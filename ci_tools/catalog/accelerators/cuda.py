@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
-from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, StackRelease
 from ci_tools.model.versions import CudaArch, Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from ci_tools.model.platforms import Accelerator, StackRelease
 
 LABEL = re.compile(r"cu(\d\d?)(\d)")
 IMAGE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<variant>[af]?)")

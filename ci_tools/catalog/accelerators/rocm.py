@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ci_tools.catalog.tables import read
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import GfxArch, Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 
 class Rocm(NamedTuple):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
 from ci_tools.catalog.tables import read
 from ci_tools.errors import nearest
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import Minor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
 SPIRV, NATIVE = "spir64", "spir64_gen"  # the names of images in a library: for every GPU, and machine code for one
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.pages.layout import MAX_STEP, assemble, fold
@@ -24,12 +26,9 @@ from ci_tools.cli.pages.release import (
     list_withheld,
 )
 from ci_tools.errors import count
+from ci_tools.model.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.publish.folder import Finished
 

@@ -5,14 +5,11 @@ All untrusted text on the page is escaped by `markdown`, and is shown literally.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from ci_tools.formats import markdown
 from ci_tools.formats.markdown import row, table_head, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
 
 MAX_STEP = 1_000_000  # bytes; GitHub accepts 1 MiB per step summary, and drops a larger one entirely
 MAX_CELL = 600  # characters; longer texts are cut

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,12 @@ from ci_tools.cli.pages.layout import MAX_NAMES, PageSection, cut, fold, join_li
 from ci_tools.errors import count
 from ci_tools.formats import markdown
 from ci_tools.formats.markdown import code, text
+from ci_tools.model.plan import Covered, Job, Plan
 from ci_tools.plan.cell_ranges import SKIPPED, PlanAxes, blocks, group_cells
 from ci_tools.plan.compare.sentences import sentences
 from ci_tools.plan.plan_file import left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ci_tools.model.plan import Covered, Job, Plan
     from ci_tools.plan.compare.comparison import Comparison, PlatformChange
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.cli.pages.layout import MAX_NAMES, PageSection, cut, fold, join_lines, show_output, table
@@ -13,8 +14,6 @@ from ci_tools.model.files import Finding, Level, Outcome, Receipt, Trial, Valida
 from ci_tools.model.plan import SDIST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from ci_tools.publish.folder import Finished
 
 

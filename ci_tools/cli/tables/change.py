@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import Table, add_row, filled, new_table, plain, readable_size
 from ci_tools.config.test_infra import InputFate, ReportLine
 from ci_tools.errors import count
+from ci_tools.model.plan import Plan
 from ci_tools.plan.advise.option import identity
 from ci_tools.plan.compare.sentences import sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from ci_tools.config.starter import WrittenConfig
     from ci_tools.config.starter.choices import PlatformChoice, Starter
-    from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advice, Advised
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.plan.matrix import RunnerUse

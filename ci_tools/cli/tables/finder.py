@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from ci_tools.cli.tables.layout import Table, add_row, new_table
 from ci_tools.errors import count
-from ci_tools.index.finder.search import Match, UserMachine, ask_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ci_tools.index.finder.search import Shelves
+from ci_tools.index.finder.search import Match, Shelves, UserMachine, ask_by
 
 ATTESTED = {"yes": "yes", "no": "no", "": "not known"}
 

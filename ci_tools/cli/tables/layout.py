@@ -7,15 +7,13 @@ import re
 import shutil
 import sys
 import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 from urllib.parse import unquote, urlsplit
 
 from ci_tools.addresses import redact, redact_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 UTF = "utf-8"
 GAP = "   "  # between two columns

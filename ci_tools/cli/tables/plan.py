@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import Table, add_row, align, filled, fits_page, new_table
 from ci_tools.errors import count
 from ci_tools.model.evidence import OWN_SUFFIX, CellEvidence, Evidence, Extensions
+from ci_tools.model.plan import Plan
+from ci_tools.model.platforms import Cell
+from ci_tools.model.request import Request
 from ci_tools.plan.cell_ranges import SKIPPED, PlanAxes, accelerator_of, blocks, group_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from ci_tools.build.room import Part
     from ci_tools.build.units.forecast import JobForecast
-    from ci_tools.model.plan import Plan
-    from ci_tools.model.platforms import Cell
-    from ci_tools.model.request import Request
     from ci_tools.source.python_api import Needless
     from ci_tools.verify.fingerprint import Proof
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.cli.tables.layout import Table, add_row, new_table
@@ -13,8 +14,6 @@ from ci_tools.plan.plan_file import runs_on
 from ci_tools.recipes.due import DueVerdict, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ci_tools.recipes.check import Check
     from ci_tools.recipes.releases import RecipeRelease
     from ci_tools.recipes.upstream import UpstreamNews

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import Table, add_row, filled, near, new_table, readable_size
@@ -9,8 +10,6 @@ from ci_tools.errors import count
 from ci_tools.model.files import Finding, Level, Outcome, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ci_tools.index.units import Change, Withheld
     from ci_tools.publish.assembly import Assembled
     from ci_tools.publish.release import Released

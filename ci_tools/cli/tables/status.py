@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ci_tools.cli.tables.layout import Table, add_row, new_table
 from ci_tools.errors import count
 from ci_tools.recipes.health import Line, summarize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 def status_table(lines: Sequence[Line]) -> Iterator[Table]:

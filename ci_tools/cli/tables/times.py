@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from ci_tools.build.times.trace import add_up, describe_size
-from ci_tools.cli.tables.layout import add_row, new_table
+from ci_tools.build.times.trace import BuildTotals, TracedJob, add_up, describe_size
+from ci_tools.build.units.report import DoneUnit
+from ci_tools.cli.tables.layout import Table, add_row, new_table
 from ci_tools.machine.waits import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ci_tools.build.times.trace import BuildTotals, TracedJob
-    from ci_tools.build.units.report import DoneUnit
-    from ci_tools.cli.tables.layout import Table
 
 Show = Callable[[Any], str]
 Builds = dict[str, tuple["TracedJob", ...]]  # by what the command line calls them

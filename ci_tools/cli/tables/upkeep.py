@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from ci_tools.errors import count
 from ci_tools.index.manifest import Root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from ci_tools.doctor.check import Checked
     from ci_tools.index.foreign.adoption import Outline
     from ci_tools.index.maintain import IndexFlaw

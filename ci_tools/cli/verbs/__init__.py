@@ -7,6 +7,7 @@ verbs is called, and it imports the rooms only inside its functions: start-up is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,6 @@ from ci_tools.errors import InputError, nearest
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
 
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside

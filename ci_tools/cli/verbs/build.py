@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +15,10 @@ from ci_tools.cli.next_command import after_audit, after_build, after_validation
 from ci_tools.cli.tables.layout import show, show_as, show_json
 from ci_tools.cli.tables.release import findings_table, trials_table
 from ci_tools.errors import BAD, DONE, InputError, nearest
+from ci_tools.model.files import Trial
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
     from ci_tools.machine.context import Outside
-    from ci_tools.model.files import Trial
     from ci_tools.model.plan import Plan, Site
     from ci_tools.plan.make import Planned
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_config_path
 
 if TYPE_CHECKING:
-    import argparse
-
     from ci_tools.machine.context import Outside
 
 

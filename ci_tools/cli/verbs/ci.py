@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,6 @@ from ci_tools.cli.arguments import Parser, add_config_path, add_format, parse_nu
 from ci_tools.errors import InputError, LeftUndone
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
-
     from ci_tools.machine.context import Outside
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,9 +16,6 @@ from ci_tools.cli.tables.release import findings_table, preview_tables, publicat
 from ci_tools.errors import BAD, DONE, InputError
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
-
     from ci_tools.index.finder.search import Shelves
     from ci_tools.index.maintain import IndexFlaw
     from ci_tools.index.wheel_index import WheelIndex

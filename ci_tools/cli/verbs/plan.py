@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,6 @@ from ci_tools.cli.tables.layout import show
 from ci_tools.errors import DONE, InputError, LeftUndone, TagError
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advised

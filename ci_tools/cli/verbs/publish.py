@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ from ci_tools.cli.tables.layout import show
 from ci_tools.cli.tables.release import preview_tables, publication_tables, release_tables
 
 if TYPE_CHECKING:
-    import argparse
-
     from ci_tools.machine.context import Outside
 
 

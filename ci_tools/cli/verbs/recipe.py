@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_format, add_trust, parse_number
@@ -10,9 +12,6 @@ from ci_tools.errors import InputError
 from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe, find_recipes, list_recipes
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import RecipeRelease

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,6 @@ from ci_tools.cli.tables.layout import show_as
 from ci_tools.errors import BAD, DONE
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
-
     from ci_tools.github.client import Hub
     from ci_tools.machine.context import Outside
     from ci_tools.publish.retention.judgement import Judged

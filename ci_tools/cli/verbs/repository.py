@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from ci_tools.cli.tables.layout import show_as
 from ci_tools.errors import DONE, InputError
 
 if TYPE_CHECKING:
-    import argparse
-
     from ci_tools.machine.context import Outside
     from ci_tools.recipes.health import KnownConfig
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
+from ci_tools.catalog import Catalog
 from ci_tools.config.project import (
     BLANK,
     Package,
@@ -23,20 +26,13 @@ from ci_tools.config.starter.choices import PlatformChoice, Starter, TorchChoice
 from ci_tools.config.starter.cibuildwheel import WORKFLOWS
 from ci_tools.config.starter.survey import OLD_SETUPTOOLS, survey
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import PathSource, Request, SdistSource, ToolchainKind
+from ci_tools.model.versions import Minor
 from ci_tools.source import git
 from ci_tools.source.files import Tree, open_tree, tree_at, whole_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.versions import Minor
-
 
 CALLED = "pytorch/test-infra/.github/workflows/build_wheels_"  # its files are build_wheels_linux.yml and so on
 

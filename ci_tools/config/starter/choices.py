@@ -5,10 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.catalog import Catalog, Cuda
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.providers import redist_facts
 from ci_tools.config.project import list_admitted
@@ -23,18 +25,11 @@ from ci_tools.observe.collector import read_metadata
 from ci_tools.observe.device_code import SETTING
 from ci_tools.observe.images import list_images
 from ci_tools.observe.versions.ask import is_setuptools
-from ci_tools.source.files import matching
+from ci_tools.source.files import Tree, matching
 from ci_tools.source.includes import Includes, SourceLine, uncommented
+from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.python_api import closure
 from ci_tools.source.requirements import Lacking, find_lacking
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from ci_tools.catalog import Catalog, Cuda
-    from ci_tools.source.files import Tree
-    from ci_tools.source.project_file import ProjectFile
-
 
 PACK_ALL = frozenset({"pbr", "setuptools-git", "setuptools-scm"})  # with them, setuptools packs what git tracks
 DEPENDS = re.compile(r"\b(depends|headers|setup_requires)\s*=")  # these may have more packed

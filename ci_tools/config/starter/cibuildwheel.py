@@ -8,19 +8,15 @@ from __future__ import annotations
 import fnmatch
 import re
 import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.catalog.tables import parse
 from ci_tools.model.platforms import Platform
-from ci_tools.model.versions import is_of_index, name_of_required
+from ci_tools.model.versions import Python, is_of_index, name_of_required
 from ci_tools.source.includes import SourceLine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ci_tools.model.versions import Python
-    from ci_tools.source.project_file import ProjectFile
+from ci_tools.source.project_file import ProjectFile
 
 TABLE = ("tool", "cibuildwheel")
 SYSTEMS = ("linux", "macos", "windows")

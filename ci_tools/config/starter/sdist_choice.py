@@ -6,17 +6,17 @@ import re
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name, parse_sdist_filename
+from packaging.version import Version
 
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.model.names import Sha256
 from ci_tools.model.request import SdistSource
 from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
-    from packaging.version import Version
     from pypi_simple import DistributionPackage
 
-    from ci_tools.machine.context import Outside
 
 NAMED = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==(?P<version>[^\s=]+))?")
 ARCHIVE = ".tar.gz"  # PEP 625

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ci_tools.config.project import list_admitted
+from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
+from ci_tools.config.project import Package, list_admitted
 from ci_tools.config.starter.cibuildwheel import Told, read_cibuildwheel
 from ci_tools.errors import InputError, LabelError
+from ci_tools.machine.context import Outside
 from ci_tools.model.evidence import Extensions, PlatformEvidence, Requirement
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
@@ -21,17 +24,10 @@ from ci_tools.observe.collector import read_metadata, read_platforms
 from ci_tools.observe.switches import MAX_TRIED, VALUES
 from ci_tools.observe.versions.ask import WITHOUT_LABEL
 from ci_tools.observe.versions.teller import Teller
+from ci_tools.source.files import Tree
 from ci_tools.source.includes import find_unconditional, uncommented
 from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.requirements import build_requirements, torch_requirement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
-    from ci_tools.config.project import Package
-    from ci_tools.machine.context import Outside
-    from ci_tools.source.files import Tree
 
 HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
 EVERYWHERE = (Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.runner_labels import runner_labels
 from ci_tools.config.commands import script_of
@@ -33,12 +35,6 @@ from ci_tools.config.test_infra.callers import (
 )
 from ci_tools.errors import Problem, RejectedInput, nearest
 from ci_tools.model.versions import CudaArch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ci_tools.catalog import Catalog
 
 __all__ = ["CARRIERS", "InputFate", "KnownInput", "Move", "ReportLine", "SettingWish", "load_fates", "move", "newest"]
 

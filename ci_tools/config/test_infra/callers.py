@@ -5,22 +5,18 @@ from __future__ import annotations
 import functools
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ci_tools.catalog import Catalog, TorchRelease
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.catalog.tables import parse
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.formats import yaml_file
+from ci_tools.formats.yaml_file import Document
 from ci_tools.model.names import Name
 from ci_tools.model.platforms import Platform
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.catalog import Catalog, TorchRelease
-    from ci_tools.formats.yaml_file import Document
-
 
 MATRIX = "generate_binary_build_matrix"
 BUILDS = {"build_wheels_linux": "linux", "build_wheels_windows": "windows", "build_wheels_macos": "macos-arm64"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
+from ci_tools.catalog import Catalog, PlatformFacts
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config import test_infra
 from ci_tools.config.project import (
@@ -33,12 +35,6 @@ from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch, Python, read_version
 from ci_tools.source.files import Tree, matching, tree_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.catalog import Catalog, PlatformFacts
-
 
 CALLS = re.compile(r"(?m)^[^#\n]*test-infra/\.github/workflows/build_wheels_(linux|windows|macos)\.ya?ml")
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog import Catalog, tables
@@ -31,6 +33,7 @@ from ci_tools.config.upstream.torch_names import NAMES, read_new_names
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats import toml_file
 from ci_tools.formats.yaml_file import text_of
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.client import open_session, read_document
 from ci_tools.machine.http.policy import NoParts, TooLarge, explain_unanswered
 from ci_tools.machine.package_index import Index, Listing, listing_of, users_index
@@ -40,12 +43,8 @@ from ci_tools.model.versions import Minor
 from ci_tools.observe.views import load_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from pypi_simple import DistributionPackage
 
-    from ci_tools.machine.context import Outside
 
 TORCH, LINUX = "torch", "linux-x86_64"
 VERSION_FILE = "torch/version.py"  # says cuda: Optional[str] = '13.2'

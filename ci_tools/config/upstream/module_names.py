@@ -7,13 +7,11 @@ A name's row is a text: `f` for a function and `c` for a class, `=[1, 2]` for a 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import filterfalse
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 VALUE, CONDITIONAL = "?", "~"
 MAX_CONSTANT = 2000  # characters of a constant; a longer one is a table that no build script compares

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import parse_wheel_filename
+from packaging.version import Version
 
+from ci_tools.catalog import Catalog
 from ci_tools.config.torch_axis import NEWEST
 from ci_tools.config.upstream.torch_names import NAMES, read_new_names
 from ci_tools.errors import InputError
 from ci_tools.machine.http.ranges import RemoteFile
 from ci_tools.machine.package_index import Index, Listing, listing_of
+from ci_tools.model.platforms import Accelerator
+from ci_tools.model.request import Request
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from packaging.version import Version
     from pypi_simple import DistributionPackage
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.platforms import Accelerator
-    from ci_tools.model.request import Request
 
 
 Facts = dict[str, Any]  # the keys of a torch release in the catalog

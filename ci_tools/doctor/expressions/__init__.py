@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ci_tools.doctor.documents import LITERAL, expressions_of, split_expressions, whole_expression
 from ci_tools.doctor.expressions.values import (
@@ -26,9 +27,6 @@ from ci_tools.doctor.expressions.values import (
     to_text,
     truth_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 TOKEN = re.compile(
     rf"\s*(?:(?P<number>{NUMBER})(?![\w.+-])|'(?P<text>(?:[^']|'')*)'"

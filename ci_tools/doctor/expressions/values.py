@@ -9,11 +9,9 @@ import json
 import math
 import operator
 import re
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, NamedTuple
 
 NUMBER = r"[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|Infinity)|0[xX][0-9a-fA-F]+|0[oO][0-7]+"
 DOTLESS = "\N{LATIN SMALL LETTER DOTLESS I}"

@@ -5,20 +5,17 @@ https://docs.github.com/en/actions/reference/workflows-and-actions/events-that-t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.doctor.documents import CALL, DISPATCH, Table, WorkflowDocument, items_of, one_line, table_of
 from ci_tools.doctor.expressions import UNKNOWN, Open
 from ci_tools.doctor.placed_jobs import OF_ONE_EVENT, RunStart, example_of, starts_of
 from ci_tools.doctor.rules.releases import HEADS, TAGS, lets, lets_push
+from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.errors import InputError, nearest
 from ci_tools.model.names import Name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 PULL, TARGET = "pull_request", "pull_request_target"
 ACTIVITIES = frozenset({"opened", "synchronize", "reopened"})  # that start a run where `types:` is left out

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ci_tools.catalog.runner_labels import is_hosted, runner_labels
 from ci_tools.doctor.documents import OWN_TOKEN, SECRET, is_computed, items_of, one_line, table_of
@@ -13,13 +14,9 @@ from ci_tools.doctor.rehearsal.events import Asked, EventKind, RehearsedEvent, l
 from ci_tools.doctor.report import Unseen
 from ci_tools.doctor.rules.releases import FATWHEEL, GITHUB, TAGS, list_publications
 from ci_tools.doctor.walk import STEP, Planner, walk
+from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.doctor.workflows import INHERITED
 from ci_tools.model.request import HOSTED_MINUTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 # https://docs.github.com/en/actions/reference/runners/github-hosted-runners#single-cpu-runners
 SLIM_MINUTES = 15

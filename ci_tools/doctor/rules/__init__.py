@@ -6,8 +6,8 @@ read is a finding, too: nothing passes unchecked.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
 from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
@@ -24,11 +24,7 @@ from ci_tools.doctor.rules.references import REFERENCE_RULES
 from ci_tools.doctor.rules.releases import RELEASE_RULES
 from ci_tools.doctor.rules.repository import SETTING_RULES, check_own_workflows, check_pins
 from ci_tools.doctor.rules.runners import RUNNER_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ci_tools.doctor.workflow_set import WorkflowSet
+from ci_tools.doctor.workflow_set import WorkflowSet
 
 
 def diagnose(facts: RepositoryFacts) -> tuple[DoctorFinding, ...]:

@@ -6,8 +6,9 @@ Since version 4 of the action a name can be uploaded once: https://github.com/ac
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.doctor.documents import WorkflowDocument, WorkflowStep, split_expressions
 from ci_tools.doctor.expressions import Open, fill
@@ -15,12 +16,8 @@ from ci_tools.doctor.placed_jobs import PlacedJob, list_steps, starts_of
 from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
 from ci_tools.doctor.rules.references import ACTIONS
 from ci_tools.doctor.walk import place_jobs
+from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.errors import close_names, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 UPLOAD, MERGE, DOWNLOAD = "actions/upload-artifact", "actions/upload-artifact/merge", "actions/download-artifact"
 DEFAULT_NAMES = {UPLOAD: "artifact", MERGE: "merged-artifacts"}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ci_tools.catalog import tables
 from ci_tools.doctor.documents import (
     CALL,
     DISPATCH,
     Grants,
+    Keys,
+    Table,
     WorkflowDocument,
+    WorkflowStep,
     granted_to,
     is_computed,
     lacking,
@@ -24,11 +28,6 @@ from ci_tools.doctor.rules.references import ACTIONS
 from ci_tools.doctor.workflow_set import DEEPEST, USES, WorkflowCall, WorkflowSet, is_fatwheel
 from ci_tools.doctor.workflows import CALLS
 from ci_tools.errors import close_names, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.doctor.documents import Keys, Table, WorkflowStep
 
 REFUSED = "GitHub refuses the whole run, before its first job"
 CALL_KEYS = frozenset({"name", "uses", "with", "secrets", "needs", "if", "permissions", "strategy", "concurrency"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from ci_tools.doctor.report import (
     DoctorFinding,
@@ -17,10 +17,6 @@ from ci_tools.doctor.report import (
     report_unseen,
 )
 from ci_tools.doctor.workflows import INHERITED, Workflow, WorkflowJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 ENVIRONMENTS = "Settings, Environments"
 CHOSEN = re.compile(r"\$\{\{[^'{}]*'nightly' && '([^'{}]+)' \|\| '' \}\}")  # an environment for all but nightlies

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ci_tools.catalog.targets import is_local
 from ci_tools.doctor.configs import ConfigOutline
@@ -12,6 +12,7 @@ from ci_tools.doctor.documents import (
     ATTEST_NEVER,
     ATTEST_PUBLIC,
     Grants,
+    WorkflowDocument,
     access,
     condition_of,
     lacking,
@@ -21,13 +22,8 @@ from ci_tools.doctor.documents import (
 from ci_tools.doctor.expressions import UNKNOWN, Open, evaluate_condition
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight, report_unseen
 from ci_tools.doctor.rules.repository import newest_release, pinned_use
+from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.doctor.workflows import EXPRESSION, PUBLISHES, Workflow, WorkflowJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.doctor.documents import WorkflowDocument
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 PROPOSAL = re.compile(r"github\.head_ref|\.pull_request\.(?:head|number|merge)|\.workflow_run\.head_|refs/pull/")
 # Contexts of a run that the pull request of a stranger starts, by its event.

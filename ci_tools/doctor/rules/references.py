@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ci_tools.catalog import tables
-from ci_tools.doctor.documents import CALL, WorkflowDocument, contexts_in, items_of, one_line, strings, table_of
+from ci_tools.doctor.documents import (
+    CALL,
+    ContextReference,
+    Keys,
+    WorkflowDocument,
+    WorkflowStep,
+    contexts_in,
+    items_of,
+    one_line,
+    strings,
+    table_of,
+)
 from ci_tools.doctor.expressions import Open, Unknown
 from ci_tools.doctor.placed_jobs import rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.errors import close_names, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.doctor.documents import ContextReference, Keys, WorkflowStep
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 REFUSED = "GitHub refuses the file"
 EMPTY = "GitHub takes it for an empty text, and says nothing"

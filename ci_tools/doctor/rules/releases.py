@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.catalog.targets import kind_of
 from ci_tools.doctor.configs import ConfigOutline, read_outline
 from ci_tools.doctor.documents import (
     CALL,
     DISPATCH,
+    Keys,
+    Table,
+    WorkflowDocument,
+    WorkflowStep,
     condition_of,
     expressions_of,
     is_computed,
@@ -29,11 +34,6 @@ from ci_tools.doctor.workflow_set import WorkflowSet, is_fatwheel
 from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER, has_other_token, releases
 from ci_tools.errors import nearest
 from ci_tools.model.names import CONFIG_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.doctor.documents import Keys, Table, WorkflowDocument, WorkflowStep
 
 HEADS, TAGS = "refs/heads/", "refs/tags/"
 PYPI, FATWHEEL, GITHUB = "PyPI", "the targets of its config", "a release on GitHub"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from ci_tools.doctor.configs import ConfigOutline
 from ci_tools.doctor.report import (
@@ -20,9 +20,6 @@ from ci_tools.doctor.report import (
 )
 from ci_tools.doctor.workflows import EXPRESSION, Used
 from ci_tools.model.names import COMMIT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 GENERAL, ACTIONS = "Settings, General", "Settings, Actions"
 OF_GITHUB = frozenset({"actions", "github"})

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ci_tools.catalog import tables
 from ci_tools.catalog.runner_labels import RunnerLabels, is_hosted, runner_labels
 from ci_tools.config.project_catalog import DEFAULT_FILE
-from ci_tools.doctor.documents import LITERAL, expressions_of, is_computed, items_of, one_line, strings, table_of
+from ci_tools.doctor.documents import (
+    LITERAL,
+    Keys,
+    WorkflowDocument,
+    expressions_of,
+    is_computed,
+    items_of,
+    one_line,
+    strings,
+    table_of,
+)
 from ci_tools.doctor.expressions import Open, evaluate_condition, fill
 from ci_tools.doctor.expressions.values import FUNCTIONS
 from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of, see_row, starts_of
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.walk import place_jobs
+from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.doctor.workflows import TRUSTED_PUBLISHER
 from ci_tools.errors import InputError, nearest
 from ci_tools.formats.toml_file import find_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ci_tools.doctor.documents import Keys, WorkflowDocument
-    from ci_tools.doctor.workflow_set import WorkflowSet
 
 # https://docs.github.com/en/actions/reference/workflows-and-actions/expressions#functions
 KNOWN = ("always", "cancelled", "contains", "failure", "hashfiles", "success", *FUNCTIONS)

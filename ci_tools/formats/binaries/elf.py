@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.binaries.magic import ELF_MAGIC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 BITS = {1: 32, 2: 64}
 BYTE_ORDER = {1: "<", 2: ">"}

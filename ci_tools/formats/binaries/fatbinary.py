@@ -14,15 +14,17 @@ import io
 import re
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, NamedTuple
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.binaries.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Elf, Extent, read_elf
 from ci_tools.formats.binaries.magic import ELF_MAGIC
 from ci_tools.formats.binaries.offload import (
     ARCHIVE_MAGIC,
     LZ4,
     ZSTD,
+    DeviceImage,
     cut,
     pack,
     read_device_images,
@@ -31,13 +33,6 @@ from ci_tools.formats.binaries.offload import (
 )
 from ci_tools.formats.binaries.pe import read_pe
 from ci_tools.machine.storage import CHUNK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.formats.binaries.elf import Elf
-    from ci_tools.formats.binaries.offload import DeviceImage
-
 
 FATBINARY_MAGIC = b"\x50\xed\x55\xba"
 FATBINARY = struct.Struct("<4sHHQ")  # magic, version, header size, size of all entries

@@ -6,15 +6,11 @@ Only the requested parts are loaded. A universal file has a part for each archit
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
 
 from ci_tools.formats.binaries.elf import Extent, reading_whole
 from ci_tools.formats.binaries.magic import CPU
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
-
 
 FAT = {b"\xca\xfe\xba\xbe": ">IIIII", b"\xca\xfe\xba\xbf": ">IIQQII"}  # cpu, its kind, offset, size, alignment
 THIN = {

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
-
+from collections.abc import Iterator
+from typing import IO, BinaryIO
 
 ELF_MAGIC = b"\x7fELF"
 PE_OFFSET = 0x3C  # where a PE file has the offset of its header

@@ -20,22 +20,17 @@ import re
 import struct
 import sys
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import lz4.block  # type: ignore[import-untyped]  # it has no types
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.binaries.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Elf, Extent, read_elf
 from ci_tools.formats.binaries.magic import ELF_MAGIC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.formats.binaries.elf import Elf
-
 
 if sys.version_info >= (3, 14):
     from compression import zstd

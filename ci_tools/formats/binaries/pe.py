@@ -7,17 +7,12 @@ a damaged table costs no more than the limits below: what it names more of is no
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ci_tools.formats.binaries.elf import reading_whole
+from ci_tools.formats.binaries.elf import Extent, reading_whole
 from ci_tools.formats.binaries.magic import PE_OFFSET
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.formats.binaries.elf import Extent
-
 
 HEADER = struct.Struct("<4sHHIIIHH")  # PE\0\0, machine, sections, date, symbol table, its entries, size of what follows
 SECTION = struct.Struct("<8sIIII16x")  # name, size in memory, address, size in the file, offset

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import parse_wheel_filename
@@ -11,8 +12,6 @@ from packaging.utils import parse_wheel_filename
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from packaging.tags import Tag
 
     from ci_tools.index.finder.shelf import File

@@ -11,15 +11,13 @@ import itertools
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.catalog.failures import INSTALL, PLAIN_QUOTES, page_of, quote_lines
 from ci_tools.catalog.tables import read
 from ci_tools.errors import DOCUMENTATION, InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_BYTES = 1 << 24  # of the end of a file
 LATE = 2  # what counts later than this is harmless on its own

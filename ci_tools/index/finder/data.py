@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators import read_label
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.index.file_names import variant_label
 from ci_tools.index.finder.axes import combinations
 from ci_tools.index.finder.shelf import File
+from ci_tools.install.lock import LockedWheel
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
-
-    from ci_tools.catalog import Catalog
     from ci_tools.index.finder.shelf import Shelf, ShelfVersion
-    from ci_tools.install.lock import LockedWheel
 
 DATA = "finder"  # the folder of the projects' data, beside the front page
 NOT_ASKED = -1  # in a row: the release does not cover the combination

@@ -7,21 +7,17 @@ import functools
 import hashlib
 import html
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ci_tools import catalog as catalogs
+from ci_tools.catalog import Catalog, TorchRelease
 from ci_tools.index.finder.causes import TEXT, describe_causes
 from ci_tools.index.finder.data import name_system
 from ci_tools.index.pages import API_VERSION, seal_html
 from ci_tools.model.platforms import Accelerator
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ci_tools.catalog import Catalog, TorchRelease
 
 HERE = Path(__file__).parent
 STYLES = ("page", "answer", "every", "screens")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,18 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.catalog.accelerators import read_label
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.github.client import printable
-from ci_tools.index.finder.data import RECIPES, data_path, parse_recipes, structure_call
+from ci_tools.index.finder.data import RECIPES, Maker, data_path, parse_recipes, structure_call
 from ci_tools.index.foreign.pages import projects_on
 from ci_tools.install import fatwheel_backend as backend
+from ci_tools.install.fatwheel_backend import Facts
 from ci_tools.machine.http.client import open_session, read_document
 from ci_tools.machine.http.policy import UNANSWERED
 from ci_tools.model.versions import Python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.index.finder.data import Maker
-    from ci_tools.install.fatwheel_backend import Facts
     from ci_tools.machine.context import Reporter
 
     Read = Callable[[str], bytes | None]

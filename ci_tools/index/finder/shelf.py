@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from ci_tools.catalog import Catalog
 from ci_tools.formats.wheel import explain_headers, read_headers
 from ci_tools.index.file_names import project_and_version, release_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX
-from ci_tools.index.pages import quote_key
+from ci_tools.index.pages import IndexedFile, quote_key
 from ci_tools.index.wheel_facts import WheelMachines, add_facts, lowest_torch
 from ci_tools.install.lock import LockedWheel
 from ci_tools.model.names import FileName, Sha256
 from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.index.pages import IndexedFile
     from ci_tools.index.units import Offer
 
 # The well-known labels of Project-URL and their other names: PyPA, "Well-known Project URLs in Metadata".

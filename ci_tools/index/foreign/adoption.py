@@ -8,16 +8,24 @@ adoption leaves the old pages, and the same command continues it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.index.file_names import version_of
-from ci_tools.index.foreign.files import METADATA_SUFFIX, ForeignLinks, complete, explain_link, merge_listings, resolve
+from ci_tools.index.foreign.files import (
+    METADATA_SUFFIX,
+    Completed,
+    ForeignLinks,
+    complete,
+    explain_link,
+    merge_listings,
+    resolve,
+)
 from ci_tools.index.foreign.guests import join, removed_files, store_metadata, unknown_files
 from ci_tools.index.foreign.layout import Layout, Left, find_layout, is_list_of_files, is_page
 from ci_tools.index.foreign.pages import Listed, links_elsewhere, read_links
@@ -27,15 +35,9 @@ from ci_tools.index.ledger import OWN, Ledger
 from ci_tools.index.manifest import Manifest, Root
 from ci_tools.index.objects.store import FolderStore, content_of_bytes
 from ci_tools.index.page_writer import WORKERS, map_concurrently
-from ci_tools.index.pages import ROOT
+from ci_tools.index.pages import ROOT, IndexedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from packaging.utils import NormalizedName
-
-    from ci_tools.index.foreign.files import Completed
-    from ci_tools.index.pages import IndexedFile
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
 

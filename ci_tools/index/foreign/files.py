@@ -13,11 +13,12 @@ import posixpath
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import InputError
@@ -30,10 +31,6 @@ from ci_tools.machine.http.ranges import TAIL, RangedFile
 from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from packaging.utils import NormalizedName
-
     from ci_tools.index.foreign.pages import Listed
     from ci_tools.index.objects.store import Entry, Store
 

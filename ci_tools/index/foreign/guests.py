@@ -7,24 +7,21 @@ only on request.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ci_tools.errors import InputError
 from ci_tools.index.file_names import FILES
 from ci_tools.index.finder import DATA, data_path
-from ci_tools.index.manifest import Directory, Root, announce_folders, folders_of, slash
-from ci_tools.index.objects.store import content_of_bytes
+from ci_tools.index.foreign.files import Completed
+from ci_tools.index.foreign.files import ForeignLinks as OnPages
+from ci_tools.index.manifest import Directory, Manifest, Root, announce_folders, folders_of, slash
+from ci_tools.index.objects.store import Store, content_of_bytes
 from ci_tools.index.pages import ADOPTED, VARIANTS, IndexedFile, Link, is_sealed
 from ci_tools.index.units import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from ci_tools.index.foreign.files import Completed
-    from ci_tools.index.foreign.files import ForeignLinks as OnPages
     from ci_tools.index.ledger import Ledger
-    from ci_tools.index.manifest import Manifest
-    from ci_tools.index.objects.store import Store
     from ci_tools.index.page_writer import PageWriter
 
 CHANNELS = ("nightly/", "test/")  # separate indexes below a stable one

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.index.file_names import FILES, project_in
@@ -13,14 +14,10 @@ from ci_tools.index.foreign.guests import CHANNELS
 from ci_tools.index.foreign.strangers import Stranger, lists_files
 from ci_tools.index.ledger import OWN
 from ci_tools.index.manifest import is_project
+from ci_tools.index.objects.store import Entry
 from ci_tools.index.pages import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from packaging.utils import NormalizedName
-
-    from ci_tools.index.objects.store import Entry
     from ci_tools.index.wheel_index import WheelIndex
 
 

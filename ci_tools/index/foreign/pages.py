@@ -11,6 +11,7 @@ import json
 import posixpath
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -19,8 +20,6 @@ from packaging.utils import canonicalize_name
 from ci_tools.index.foreign.facts import hashes_in, metadata_in, readable, said_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from ci_tools.index.pages import Pairs
 
 # An address for the root of an index, so deep that a link which leaves the root can be recognized.

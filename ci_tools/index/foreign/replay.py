@@ -5,20 +5,14 @@ Among files that suit it alike, an installer takes the last or the first: their 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+
+from packaging.version import Version
 
 from ci_tools.index import pages
 from ci_tools.index.file_names import version_of
-from ci_tools.index.foreign.pages import parse_project_page
-from ci_tools.index.manifest import slash
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from packaging.version import Version
-
-    from ci_tools.index.foreign.pages import Listed
-    from ci_tools.index.manifest import Manifest
+from ci_tools.index.foreign.pages import Listed, parse_project_page
+from ci_tools.index.manifest import Manifest, slash
 
 
 def replay(before: Manifest, after: Manifest, views: Iterable[tuple[str, Iterable[Listed]]]) -> Iterator[str]:

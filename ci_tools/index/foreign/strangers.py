@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +13,6 @@ from ci_tools.index.foreign.pages import parse_project_page, projects_on
 from ci_tools.index.pages import is_sealed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ci_tools.index.objects.store import Found, Store
 
 GZIP = 31  # zlib's wbits for `Content-Encoding: gzip`

@@ -5,9 +5,14 @@ A truncated answer is never taken for a damaged file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import NormalizedName
 
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.index.file_names import project_and_version
@@ -17,23 +22,14 @@ from ci_tools.index.foreign.pages import projects_on
 from ci_tools.index.foreign.strangers import Stranger, lists_files
 from ci_tools.index.ledger import RESTORE, Damaged, Ledger
 from ci_tools.index.maintain.rebuild import directory_from_pages
-from ci_tools.index.manifest import Root, folders_of
-from ci_tools.index.pages import VARIANTS, is_sealed
-from ci_tools.index.wheel_index import keys_of
+from ci_tools.index.manifest import Directory, Manifest, Root, folders_of
+from ci_tools.index.objects.store import Found
+from ci_tools.index.page_writer import Page
+from ci_tools.index.pages import VARIANTS, IndexedFile, is_sealed
+from ci_tools.index.wheel_index import WheelIndex, keys_of
 from ci_tools.machine.storage import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from packaging.utils import NormalizedName
-
-    from ci_tools.index.manifest import Directory, Manifest
-    from ci_tools.index.objects.store import Found
-    from ci_tools.index.page_writer import Page
-    from ci_tools.index.pages import IndexedFile
-    from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
 
 MAX_UNREAD = 10  # unreadable files in a row: then the store fails, not a file

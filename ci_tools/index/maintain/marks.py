@@ -6,25 +6,20 @@ Only users who pin a yanked file get it.
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
+from packaging.version import Version
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.index.file_names import FILES, project_in, version_of
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain.look import refuse_no_index
+from ci_tools.index.manifest import Manifest
+from ci_tools.index.pages import IndexedFile, Link
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.model.versions import parse_requirement, parse_version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from packaging.utils import NormalizedName
-    from packaging.version import Version
-
-    from ci_tools.index.manifest import Manifest
-    from ci_tools.index.pages import IndexedFile, Link
-    from ci_tools.index.wheel_index import WheelIndex
 
 
 class Marks(NamedTuple):

@@ -6,8 +6,11 @@ Both should have the same files. One lags if a publisher was interrupted between
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import NormalizedName
 
 from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.file_names import project_and_version
@@ -15,15 +18,11 @@ from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain.look import IndexFlaw, fetch
 from ci_tools.index.objects.store import content_of_bytes, content_of_file
+from ci_tools.index.pages import IndexedFile
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.storage import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from packaging.utils import NormalizedName
-
-    from ci_tools.index.pages import IndexedFile
-    from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
 
 LACKS = "the other copy of this index has the file, this one does not"

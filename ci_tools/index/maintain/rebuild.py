@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from packaging.utils import NormalizedName
 
 from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.index.file_names import project_and_version, variant_label
@@ -17,16 +21,9 @@ from ci_tools.index.foreign.files import rank_names
 from ci_tools.index.foreign.pages import Listed, parse_project_page, projects_on
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import GENERIC, Directory, Manifest, Root, is_project, parse_manifest
+from ci_tools.index.objects.store import Store
 from ci_tools.index.pages import ROOT, VARIANTS, IndexedFile, Link, is_sealed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from collections.abc import Set as AbstractSet
-
-    from packaging.utils import NormalizedName
-
-    from ci_tools.index.objects.store import Store
-    from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.index.wheel_index import WheelIndex
 
 APART = re.compile(r"[0-9a-f]{16}")
 FINDER = re.compile(rb"finder\((.*)\);\s*", re.DOTALL)

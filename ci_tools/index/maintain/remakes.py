@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.formats.json_file import parse, structure
 from ci_tools.github.attested import find_provenances, find_remake
+from ci_tools.github.client import Hub
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain.look import refuse_no_index
 from ci_tools.index.maintain.marks import refuse_unprintable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.github.client import Hub
-    from ci_tools.index.manifest import Manifest
-    from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.index.manifest import Manifest
+from ci_tools.index.wheel_index import WheelIndex
 
 
 class RemakeRecord(NamedTuple):

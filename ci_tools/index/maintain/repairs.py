@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from packaging.utils import NormalizedName
 
 from ci_tools.errors import FatwheelError, MachineError, Rejected, count
 from ci_tools.index.arrivals import metadata_of
@@ -36,19 +40,13 @@ from ci_tools.index.maintain.look import (
 )
 from ci_tools.index.maintain.rebuild import manifest_from_pages
 from ci_tools.index.maintain.undo import Edit, FileEdit, finish_record, record_edits
+from ci_tools.index.manifest import Directory, Manifest
 from ci_tools.index.objects.store import content_of_bytes
-from ci_tools.index.wheel_index import keys_of
+from ci_tools.index.pages import IndexedFile
+from ci_tools.index.wheel_index import WheelIndex, keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Set as AbstractSet
-
-    from packaging.utils import NormalizedName
-
     from ci_tools.index.maintain.look import Look
-    from ci_tools.index.manifest import Directory, Manifest
-    from ci_tools.index.pages import IndexedFile
-    from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
 
 

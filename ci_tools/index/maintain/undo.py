@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.foreign.layout import is_page
@@ -20,16 +21,11 @@ from ci_tools.index.ledger import OWN, Damaged, Ledger
 from ci_tools.index.maintain.look import IndexFlaw, fetch, refuse_no_index
 from ci_tools.index.manifest import Manifest, parse_manifest, read_table
 from ci_tools.index.objects.store import content_of_bytes, content_of_file
-from ci_tools.index.pages import is_sealed
+from ci_tools.index.pages import IndexedFile, is_sealed
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.storage import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from packaging.utils import NormalizedName
-
-    from ci_tools.index.pages import IndexedFile
-    from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
 
 RECORD = f"{OWN}undo.json"

@@ -12,7 +12,8 @@ import os
 import platform
 import secrets
 import threading
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -29,16 +30,12 @@ from ci_tools.index.objects.bucket_reader import (
     refuse_page,
     tag_of,
 )
-from ci_tools.index.objects.lease import Lock, LockBoard, Terms
+from ci_tools.index.objects.lease import Lease, Lock, LockBoard, Terms
 from ci_tools.index.objects.store import INDEX, Content, Found, content_of_bytes
 from ci_tools.machine.http.policy import REQUEST
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from ci_tools.index.objects.lease import Lease
     from ci_tools.index.objects.place import Place
     from ci_tools.machine.context import Reporter
 

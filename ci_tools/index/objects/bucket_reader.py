@@ -7,6 +7,7 @@ import hashlib
 import os
 import posixpath
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,16 +34,13 @@ from botocore.utils import parse_timestamp
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.objects.store import INDEX, Content, Entry, Found, utc
-from ci_tools.machine.http.policy import REQUEST, TORN
+from ci_tools.machine.http.policy import REQUEST, TORN, RetryPolicy
 from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from ci_tools.index.objects.place import Place
     from ci_tools.machine.context import Reporter
-    from ci_tools.machine.http.policy import RetryPolicy
 
 CONNECTIONS = 32  # at the same time, one for each thread
 MAX_READ = 64 << 20  # bytes of a manifest or a page

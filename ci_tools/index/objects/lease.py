@@ -23,6 +23,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,8 +33,6 @@ from ci_tools.index.objects.bucket_reader import BucketReader, explain_errors, r
 from ci_tools.machine.http.policy import BEAT, QUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ci_tools.index.objects.place import Place
     from ci_tools.machine.context import Reporter
 

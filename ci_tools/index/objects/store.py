@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.storage import CHUNK, hold_lock, sha256_of, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
     from ci_tools.machine.context import Reporter
 
 INDEX = "index.html"

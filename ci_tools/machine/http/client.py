@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from ci_tools.machine.http.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from urllib3.response import BaseHTTPResponse
 
 AS_IT_IS = {"Accept-Encoding": "identity"}  # the bytes that have the file's hash, as in pip

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ci_tools.addresses import redact
 from ci_tools.errors import FatwheelError, MachineError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _T = TypeVar("_T")
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+import requests
 from requests import HTTPError
 
 from ci_tools.machine.http.client import Body
 from ci_tools.machine.http.policy import NoParts, TooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import requests
     from typing_extensions import Buffer
 
 TAIL = 1 << 16  # bytes at the end of a file, fetched first: the directory of most wheels, and their METADATA

@@ -7,14 +7,13 @@ for a platform with CUDA asks for that.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import LeftOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from ci_tools.observe.cmake.run import Configured
     from ci_tools.source.backends.cmake_call import CmakeCall
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ci_tools.model.evidence import Compile
-from ci_tools.observe.cmake.options import ENABLES, read_kernels, read_options
+from ci_tools.observe.cmake.options import ENABLES, CmakeOption, read_kernels, read_options
 from ci_tools.sandbox.leftovers import read_safely
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ci_tools.observe.cmake.options import CmakeOption
-
 
 QUERY = ".cmake/api/v1/query/codemodel-v2"
 REPLY = ".cmake/api/v1/reply"

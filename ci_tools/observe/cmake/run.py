@@ -9,6 +9,7 @@ import functools
 import posixpath
 import re
 import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.catalog.accelerators.cuda import cuda_of
 from ci_tools.catalog.pinned_tools import PinnedTool, open_tool
 from ci_tools.errors import MachineError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Compile
 from ci_tools.model.versions import CudaArch
@@ -25,16 +27,12 @@ from ci_tools.observe.cmake.reply import FACTS, GIT, QUERY, CmakeTarget, TraceFa
 from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.observe.stage import SourceCopy, write_git
 from ci_tools.sandbox import Limits, why_not
-from ci_tools.sandbox.groups import lend_starter
+from ci_tools.sandbox.groups import ForkServer, lend_starter
 from ci_tools.sandbox.leftovers import clear, read_safely
 from ci_tools.source.checkout import COMMIT_DECIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.machine.context import Outside
     from ci_tools.observe.views import View
-    from ci_tools.sandbox.groups import ForkServer
     from ci_tools.source.backends.cmake_call import CmakeCall
     from ci_tools.source.files import Tree
 

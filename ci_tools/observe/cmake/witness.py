@@ -8,31 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.catalog.accelerators.cuda import CUDA
-from ci_tools.model.evidence import Binding, Extension, Mislabel, TorchAbi
+from ci_tools.model.evidence import Binding, CellEvidence, Compile, Extension, Mislabel, TorchAbi
+from ci_tools.model.platforms import Cell
 from ci_tools.observe.build import list_request_archs
 from ci_tools.observe.cmake.options import CONFIGURED, LeftOff, find_lacking
-from ci_tools.observe.cmake.reply import LINKS_TORCH
+from ci_tools.observe.cmake.reply import LINKS_TORCH, CmakeTarget
 from ci_tools.observe.cmake.run import Configured, Configurer
 from ci_tools.observe.images import VARIABLE, images_of, list_images, spell_for_cmake
 from ci_tools.observe.python_label import judge_targets
+from ci_tools.source.backends.cmake_call import CmakeCall
 from ci_tools.source.backends.facts import FORCED
-from ci_tools.source.includes import abi_of_commands
+from ci_tools.source.includes import Includes, abi_of_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ci_tools.model.evidence import CellEvidence, Compile
-    from ci_tools.model.platforms import Cell
-    from ci_tools.observe.cmake.reply import CmakeTarget
     from ci_tools.observe.views import View
-    from ci_tools.source.backends.cmake_call import CmakeCall
-    from ci_tools.source.includes import Includes
 
 MOST = 16  # ways through a project's checks that are tried, if they are all
 MAX_CHECKS = 24  # that are tried one by one

@@ -11,12 +11,11 @@ import json
 import os
 import sys
 import threading
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import FrameType
 
 CHANGES = "changes its observer"
 EXECUTED = "<string>"  # the file name of a setup.py that a build backend runs

@@ -13,7 +13,8 @@ import shutil
 import stat
 import sys
 import sysconfig
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple
 
 from ci_tools.observe.inside import facts
 from ci_tools.observe.inside.build_ext import LEFT, place_data
@@ -22,9 +23,6 @@ from ci_tools.observe.inside.chance import look_for_size
 from ci_tools.observe.inside.facts import FACTS, refuse_file
 from ci_tools.observe.inside.standard_library import drivers
 from ci_tools.observe.inside.torch_names.table import HEADERS, OF_HEADER
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 # Programs that only make a build faster, and programs that show whether there is a GPU.
 INDIFFERENT_PROGRAMS = frozenset({"ccache", "sccache"})

@@ -13,7 +13,7 @@ import os
 import platform
 import sys
 import sysconfig
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.observe.inside import chance, facts, files, modules, programs, text
@@ -41,7 +41,6 @@ from ci_tools.observe.inside.torch_names.torch import TORCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import ModuleType
 
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {

@@ -7,24 +7,21 @@ torch: builds are isolated (PEP 517). Every other axis stays: better one wheel t
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.observe.python_label import trust_tag
 from ci_tools.source.files import NOT_PACKED
-from ci_tools.source.includes import select_sources, torch_abi
+from ci_tools.source.includes import Includes, select_sources, torch_abi
+from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.requirements import exclude_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from ci_tools.model.evidence import CellEvidence
     from ci_tools.observe.build import ObservedBuild
     from ci_tools.observe.observation import Observed
-    from ci_tools.source.includes import Includes
-    from ci_tools.source.project_file import ProjectFile
 
 # Doubts about the record itself, and about what a build installs or fetches: they can touch everything.
 OF_ALL = re.compile(

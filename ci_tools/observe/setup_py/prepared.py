@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.accelerators.cuda import CUDA
@@ -18,15 +19,19 @@ from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.machine.workplace import scratch
 from ci_tools.observe.build import list_request_archs
-from ci_tools.observe.stage import OBSERVER, OBSERVER_TABLES, SCRIPTS, identify_tools, importable_folders, write_script
+from ci_tools.observe.stage import (
+    OBSERVER,
+    OBSERVER_TABLES,
+    SCRIPTS,
+    Stage,
+    identify_tools,
+    importable_folders,
+    write_script,
+)
 from ci_tools.sandbox import why_not
 from ci_tools.sandbox.groups import ForkServer, Pool
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from ci_tools.observe.stage import Stage
     from ci_tools.observe.views import View
 
 

@@ -11,10 +11,12 @@ import logging
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.formats.wheel import record_hash
+from ci_tools.machine.context import Outside
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 from ci_tools.observe.cells import TOO_MANY, Spent
@@ -22,16 +24,10 @@ from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_al
 from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_journal, read_wheel
 from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare, write_driver
 from ci_tools.observe.stage import COMPILERS, OBSERVER_TABLES, PROGRAMS, TOOLS, Stage, identify_tools, readable
-from ci_tools.observe.views import is_question, kind_of, list_facts, name_homes
+from ci_tools.observe.views import View, is_question, kind_of, list_facts, name_homes
 from ci_tools.sandbox import Limits
 from ci_tools.sandbox.groups import SERVER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.observe.views import View
-    from ci_tools.source.files import Tree
+from ci_tools.source.files import Tree
 
 LOG = logging.getLogger(__name__)
 

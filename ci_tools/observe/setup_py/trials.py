@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ci_tools.observe.build import CMAKE, list_request_archs
 from ci_tools.observe.images import DEVICE_SOURCES
-from ci_tools.observe.observation import BUILDERS
+from ci_tools.observe.observation import BUILDERS, Observed
 from ci_tools.observe.switches import (
     SWITCH,
     VALUES,
@@ -22,16 +23,12 @@ from ci_tools.observe.switches import (
     list_named,
     list_switches,
 )
-from ci_tools.observe.views import kind_of
+from ci_tools.observe.views import Switches, View, kind_of
+from ci_tools.source.files import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.observe.observation import Observed
     from ci_tools.observe.owned import Owned
     from ci_tools.observe.setup_py.run import Observer
-    from ci_tools.observe.views import Switches, View
-    from ci_tools.source.files import Tree
 
 OWN_COMMAND = "compiles by its own command"  # the start of that doubt's text
 MAX_TRIED = 8  # switches of one build

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools.errors import InputError, LabelError, MachineError, ShallowError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.installers import choose_installer
 from ci_tools.machine.process import clean_environment, run, tail
 from ci_tools.machine.storage import fill_once, sha256_of
@@ -36,11 +38,8 @@ from ci_tools.source import git
 from ci_tools.source.versions import OwnVersion, read_file_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from packaging.requirements import Requirement
 
-    from ci_tools.machine.context import Outside
     from ci_tools.source.checkout import Checkout
     from ci_tools.source.project_file import ProjectFile
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from ci_tools.errors import FatwheelError
+from ci_tools.machine.context import Outside
 from ci_tools.model.edition import CANDIDATE
+from ci_tools.model.evidence import PlatformEvidence
 from ci_tools.model.request import GitSource
 from ci_tools.model.versions import read_version
 from ci_tools.observe.versions.ask import ask_version, is_setuptools
@@ -16,12 +21,6 @@ from ci_tools.source import git
 from ci_tools.source.versions import OwnVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from packaging.version import Version
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.evidence import PlatformEvidence
     from ci_tools.source.project_file import ProjectFile
 
 OF_RELEASE = "BUILD_VERSION"  # pytorch/test-infra sets it to the version in the tag of a release

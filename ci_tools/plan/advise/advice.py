@@ -5,22 +5,19 @@ An option counts if the plan with it has fewer jobs and serves every cell that t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from ci_tools.catalog import Catalog
 from ci_tools.errors import InputError, count
+from ci_tools.model.evidence import Evidence
+from ci_tools.model.files import Receipt
+from ci_tools.model.plan import Plan
+from ci_tools.model.platforms import Cell
 from ci_tools.plan import planner
 from ci_tools.plan.advise.option import Option, Situation, identity
 from ci_tools.plan.advise.options import options
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import Evidence
-    from ci_tools.model.files import Receipt
-    from ci_tools.model.plan import Plan
-    from ci_tools.model.platforms import Cell
-    from ci_tools.source.files import Tree
+from ci_tools.source.files import Tree
 
 
 class Advice(NamedTuple):

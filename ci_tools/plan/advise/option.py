@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.model.evidence import Binding, CellEvidence, Evidence
 from ci_tools.model.plan import JobKind, Plan
-from ci_tools.model.request import PathSource, PlatformRequest
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import PathSource, PlatformRequest, Request
+from ci_tools.model.versions import Minor
 from ci_tools.source.backends import SETUPTOOLS
-from ci_tools.source.includes import Includes, select_sources
+from ci_tools.source.files import Tree
+from ci_tools.source.includes import Include, Includes, select_sources
 from ci_tools.source.project_file import ProjectFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.model.platforms import Platform
-    from ci_tools.model.request import Request
-    from ci_tools.model.versions import Minor
-    from ci_tools.source.files import Tree
-    from ci_tools.source.includes import Include
-
 
 Edit = Callable[[str], "str | None"]  # None: the text has no place for it
 Edits = tuple[tuple[str, Edit], ...]  # file → the edit of its text

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ci_tools.config import include as config_edit
 from ci_tools.errors import count
 from ci_tools.formats import edits
 from ci_tools.model.evidence import Binding, CellEvidence, Evidence, Extensions, PythonApi, TorchAbi
+from ci_tools.model.plan import Plan
+from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Enabled, Torch
 from ci_tools.model.versions import Minor
 from ci_tools.plan.advise.option import (
@@ -30,13 +32,7 @@ from ci_tools.plan.advise.source_options import (
     find_python_options,
     find_standard_options,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ci_tools.model.plan import Plan
-    from ci_tools.model.platforms import Platform
-    from ci_tools.source.files import Tree
+from ci_tools.source.files import Tree
 
 
 def find_cuda_minor_options(source: ProjectView) -> Iterator[Option]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from ci_tools.errors import count
 from ci_tools.formats import edits, toml
@@ -18,6 +18,7 @@ from ci_tools.plan.advise.option import (
     GENERATED,
     SCIKIT_BUILD,
     Change,
+    Edit,
     Edits,
     Option,
     ProjectView,
@@ -26,16 +27,17 @@ from ci_tools.plan.advise.option import (
     describe_include,
     keep,
 )
-from ci_tools.source.includes import PYTHON_HEADER, UNLIMITED_HEADER, SourceLine
-from ci_tools.source.python_api import EXTENSION, closure, find_needless, narrower, replace_headers, users_of, uses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.plan.advise.option import Edit
-    from ci_tools.source.includes import Include
-    from ci_tools.source.python_api import Needless
-
+from ci_tools.source.includes import PYTHON_HEADER, UNLIMITED_HEADER, Include, SourceLine
+from ci_tools.source.python_api import (
+    EXTENSION,
+    Needless,
+    closure,
+    find_needless,
+    narrower,
+    replace_headers,
+    users_of,
+    uses,
+)
 
 # Sm_90a, sm_100f: code for one chip or family (CUDA C++ Programming Guide, feature sets).
 ONE_CHIP = re.compile(r"\bsm_(\d+[af])\b")

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools import catalog as catalogs
 from ci_tools.config import loader
 from ci_tools.config.location import read_document
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.model.request import PathSource
 from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
-from ci_tools.plan.compare.comparison import compare, empty_comparison
+from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
+from ci_tools.plan.make import Planned
 from ci_tools.source import files as source
 from ci_tools.source import git
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.plan.compare.comparison import Comparison
-    from ci_tools.plan.make import Planned
 
 
 def compare_with_revision(planned: Planned, path: Path, against: str, outside: Outside) -> Comparison:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.evidence import PlatformEvidence
+from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence
+from ci_tools.model.plan import Plan
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import CatalogRow, PlatformRequest, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.model.evidence import CellEvidence, Evidence
-    from ci_tools.model.plan import Plan
-    from ci_tools.model.platforms import Platform
-    from ci_tools.model.request import CatalogRow, PlatformRequest, Request
-
     Make = Callable[[Request, Evidence], tuple[Request, Evidence]]
 
 PLACE = re.compile(r"(?P<place>[^\s():][^():]*:\d+)(?=[:,)\s]|$)")  # a file and a line

@@ -8,24 +8,21 @@ together the cause of the whole change.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.catalog import Catalog
 from ci_tools.errors import FatwheelError
+from ci_tools.model.evidence import Evidence
+from ci_tools.model.plan import Job, Plan
+from ci_tools.model.platforms import Cell
+from ci_tools.model.request import Request
 from ci_tools.plan import planner
 from ci_tools.plan.cell_ranges import SKIPPED
-from ci_tools.plan.compare.changes import asked, is_in, place_in, shown, strip_line_numbers
+from ci_tools.plan.compare.changes import PlaceChange, Side, asked, is_in, place_in, shown, strip_line_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import Evidence
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.platforms import Cell
-    from ci_tools.model.request import Request
-    from ci_tools.plan.compare.changes import PlaceChange, Side
-
     Quote = Callable[[str], str]
 
 MAX_STEPS = 12  # with more changed places, they are reported as one step

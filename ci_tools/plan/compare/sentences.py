@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ci_tools.plan.compare.comparison import Comparison, PlanStep
 
     Quote = Callable[[str], str]

@@ -5,16 +5,13 @@ Only what Fatwheel published is ever removed, and of that no draft and no stable
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.errors import Problem, RejectedInput, nearest
 from ci_tools.publish.retention.tags import Naming, ReleaseTag, Retention, read_tag
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 GIGABYTE = 10**9
 MISNAMED = "no template gives this tag"

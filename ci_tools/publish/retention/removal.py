@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,8 +17,6 @@ from ci_tools.publish.targets.github_release.assets import read_assets, read_lis
 from ci_tools.publish.targets.github_release.releases import MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from github.GitRelease import GitRelease
     from github.Repository import Repository
 

@@ -6,18 +6,17 @@ The retention is not a part of the request: it changes nothing that is built, an
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from packaging.version import Version
 
 from ci_tools.config.release_names import FREE_THREADED
 from ci_tools.model.request import Release
 from ci_tools.model.versions import read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from packaging.version import Version
-
     from ci_tools.publish.retention.judgement import Stored
 
     Root = Mapping[str, Any]

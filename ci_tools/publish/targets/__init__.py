@@ -6,6 +6,7 @@ where the previous run stopped: a target is always asked for its state, which is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ci_tools.errors import FatwheelError, MachineError, Problem, RejectedInput
@@ -13,8 +14,6 @@ from ci_tools.errors import FatwheelError, MachineError, Problem, RejectedInput
 Said = TypeVar("Said")  # the answer of a target, such as the changes that it would make
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from ci_tools.index.units import Change, Item, Published, Unit
 
     Answer = tuple["Target", tuple[Said, ...] | FatwheelError]

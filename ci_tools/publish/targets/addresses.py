@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from ci_tools.index.wheel_index import Settings, WheelIndex
 from ci_tools.publish.targets import UPLOADERS, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ci_tools.machine.context import Outside
 
 SETTINGS = ("nightlies", "root")  # the settings of an index, in any kind of store

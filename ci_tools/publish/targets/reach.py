@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.model.request import Route
+from ci_tools.publish.targets import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ci_tools.index.units import Unit
-    from ci_tools.publish.targets import Target
 
 HINT = (
     "let everybody read it, or add a target where everybody can: github:OWNER/REPO, or s3://BUCKET/PREFIX"

@@ -6,7 +6,10 @@ one is deleted. Notes, title and flags of an immutable release may be changed (g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.github.client import Busy, Hub, found_or_none, printable
@@ -16,11 +19,8 @@ from ci_tools.publish.notes import MAX_CHARACTERS
 from ci_tools.publish.targets.notice import TITLE, Notice, add_notice, notice_of, remove_notice, title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from github.GitRelease import GitRelease
     from github.Repository import Repository
-    from packaging.version import Version
 
 
 class RecalledRelease(NamedTuple):

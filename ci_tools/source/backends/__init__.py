@@ -8,8 +8,8 @@ count as native.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import name_of_required
@@ -17,13 +17,8 @@ from ci_tools.source.backends import declarative, scikit_build_core
 from ci_tools.source.backends.facts import COMPILERS, CellFacts, Forced, Read, select_binaries
 from ci_tools.source.files import NOT_PACKED
 from ci_tools.source.includes import COMPILED
-from ci_tools.source.project_file import LEGACY_SETUPTOOLS
+from ci_tools.source.project_file import LEGACY_SETUPTOOLS, ProjectFile
 from ci_tools.source.requirements import build_requirements
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.source.project_file import ProjectFile
 
 __all__ = ["SETUPTOOLS", "CellFacts", "Forced", "Read", "read", "select_binaries"]
 

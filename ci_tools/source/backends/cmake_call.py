@@ -5,19 +5,17 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.machine.process import INHERITED
 from ci_tools.model.versions import parse_specifiers
-from ci_tools.source.project_file import table
+from ci_tools.source.project_file import ProjectFile, table
 from ci_tools.source.syntax import parse_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
     from ci_tools.source.backends.facts import CellFacts
-    from ci_tools.source.project_file import ProjectFile
 
 
 # Variables that a build gets from its machine or its job, not from the config: their values are unknown here.

@@ -7,24 +7,19 @@ import functools
 import json
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, Mislabel, PythonApi
 from ci_tools.model.versions import Minor, admits, name_of_required
 from ci_tools.source.backends.facts import COMPILERS, MAY_SHIP, Read, requires_python, select_binaries
-from ci_tools.source.project_file import POETRY, TomlFile, table
+from ci_tools.source.project_file import POETRY, ProjectFile, TomlFile, table
 from ci_tools.source.requirements import build_requirements
 from ci_tools.source.syntax import parse_module
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from packaging.specifiers import SpecifierSet
-
-    from ci_tools.source.project_file import ProjectFile
 
 # Each backend with the [tool] table that it reads.
 NAMES = {

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from packaging.specifiers import SpecifierSet
+
+from ci_tools.catalog import PlatformFacts
 from ci_tools.formats.binaries.magic import name_systems
-from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
-from ci_tools.model.versions import Minor, admits, parse_or_all
-from ci_tools.source.files import NOT_PACKED
+from ci_tools.model.evidence import PURE_TAG, Binding, CellEvidence, Extensions, PythonApi, TorchAbi
+from ci_tools.model.platforms import Cell
+from ci_tools.model.versions import Minor, Python, admits, parse_or_all
+from ci_tools.source.files import NOT_PACKED, Tree
 from ci_tools.source.includes import SourceLine
+from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.syntax import parse_module
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from packaging.specifiers import SpecifierSet
-
-    from ci_tools.catalog import PlatformFacts
-    from ci_tools.model.evidence import CellEvidence, TorchAbi
-    from ci_tools.model.platforms import Cell
-    from ci_tools.model.versions import Python
-    from ci_tools.source.files import Tree
-    from ci_tools.source.project_file import ProjectFile
-
 
 COMPILERS = re.compile(  # packages that compile, some of them Python itself
     r"cffi|cmake|cython|maturin|meson(-python)?|mypyc?|nanobind|ninja|nuitka|py-?build-?cmake|pybind11|pythran"

@@ -5,21 +5,15 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor, parse_specifiers
-from ci_tools.source.backends.facts import Read, oldest
-from ci_tools.source.project_file import TomlFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.source.backends.facts import CellFacts
-    from ci_tools.source.files import Tree
-    from ci_tools.source.project_file import ProjectFile
-
+from ci_tools.source.backends.facts import CellFacts, Read, oldest
+from ci_tools.source.files import Tree
+from ci_tools.source.project_file import ProjectFile, TomlFile
 
 UNBUILT = ("benches", "examples", "tests")  # folders of a crate that a build of its library does not compile
 

@@ -7,20 +7,16 @@ not know extension modules. So its files are parsed, call by call.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor
-from ci_tools.source.backends.facts import MAY_SHIP, Forced, Read, oldest, select_binaries
+from ci_tools.source.backends.facts import MAY_SHIP, CellFacts, Forced, Read, oldest, select_binaries
 from ci_tools.source.includes import SourceLine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.source.backends.facts import CellFacts
-    from ci_tools.source.project_file import ProjectFile
+from ci_tools.source.project_file import ProjectFile
 
 EXTENSION = "extension_module"
 COMPILED = frozenset(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,13 +16,10 @@ from ci_tools.model.versions import Minor
 from ci_tools.source.backends.cmake_call import holds
 from ci_tools.source.backends.facts import MAY_SHIP, Forced, Read, select_binaries
 from ci_tools.source.includes import CMAKE_IF, SourceLine, is_unconditional, uncommented
-from ci_tools.source.project_file import table
+from ci_tools.source.project_file import ProjectFile, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from ci_tools.source.backends.facts import CellFacts
-    from ci_tools.source.project_file import ProjectFile
 
 WITHOUT_SETUPTOOLS = "scikit_build_core.build"
 BACKENDS = frozenset({WITHOUT_SETUPTOOLS, "scikit_build_core.setuptools.build_meta"})

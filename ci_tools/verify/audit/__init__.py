@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.files import Finding, Level
+from ci_tools.model.plan import Job
 from ci_tools.verify.audit.archive import container, content, files, foreign, hidden
 from ci_tools.verify.audit.libraries import binaries, device, extensions, instructions, macos, system, torch
 from ci_tools.verify.audit.metadata import entry_points, labels
 from ci_tools.verify.audit.subject import Flaw, Subject
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job
 
 
 def audit(

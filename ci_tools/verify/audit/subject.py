@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.binaries.elf import Bindings, Extent, Linking, linking, symbols
@@ -17,14 +20,7 @@ from ci_tools.formats.binaries.pe import Import, read_pe
 from ci_tools.formats.wheel import GRAFTED, Hashing, Wheel, record_hash
 from ci_tools.machine.storage import naming
 from ci_tools.model.files import Level
-
-if TYPE_CHECKING:
-    import zipfile
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job
-
+from ci_tools.model.plan import Job
 
 SMALL = 1 << 16  # bytes; a member up to this size is kept in memory, since writing a file would cost more
 MAX_MEMORY = 64 << 20  # bytes of all members in memory

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError
 from ci_tools.github.attested import read_provenance
 from ci_tools.machine.http.policy import explain_unanswered
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 API, API_VARIABLE = "https://api.github.com", "GITHUB_API_URL"
 # GitHub answers 404 for a private repository as for one without an attestation, and we send no token.

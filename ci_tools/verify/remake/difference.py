@@ -6,22 +6,16 @@ import io
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.binaries.elf import NO_CONTENT, Extent, read_elf
-from ci_tools.formats.wheel import SBOM, open_wheel
+from ci_tools.formats.binaries.elf import NO_CONTENT, Elf, Extent, read_elf
+from ci_tools.formats.wheel import SBOM, Wheel, open_wheel
 from ci_tools.verify.fingerprint import find_first_difference
-from ci_tools.verify.remake.stated import REQUIRED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.formats.binaries.elf import Elf
-    from ci_tools.formats.wheel import Wheel
-    from ci_tools.verify.remake.stated import StatedBuild
+from ci_tools.verify.remake.stated import REQUIRED, StatedBuild
 
 BUILD_ID = ".note.gnu.build-id"  # a hash of the others
 LOCAL_HEADER, PIECE = 30, 64  # bytes

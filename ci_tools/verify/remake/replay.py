@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -18,17 +18,13 @@ from ci_tools.build.containers.engines import choose
 from ci_tools.build.units.launchers import OFF, SWITCH
 from ci_tools.config import loader
 from ci_tools.errors import InputError, ShallowError
+from ci_tools.machine.context import Outside
 from ci_tools.model.request import GitSource, Run
 from ci_tools.plan import make
+from ci_tools.plan.make import Planned
 from ci_tools.source import git
 from ci_tools.verify.files import CHECKS
-from ci_tools.verify.remake.stated import ADDRESS, read_stated
-
-if TYPE_CHECKING:
-    from ci_tools.machine.context import Outside
-    from ci_tools.plan.make import Planned
-    from ci_tools.verify.remake.stated import StatedBuild
-
+from ci_tools.verify.remake.stated import ADDRESS, StatedBuild, read_stated
 
 TORCH = re.compile(r"[\w.+]+", re.ASCII)  # a version, and not that of headers only
 

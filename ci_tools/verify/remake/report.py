@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ci_tools import __version__
 from ci_tools.formats.wheel import SBOM
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import scratch
 from ci_tools.verify.remake.attested import WheelAttestation, find_attestation
-from ci_tools.verify.remake.difference import list_different_members, list_different_tools
-from ci_tools.verify.remake.replay import replay
-from ci_tools.verify.remake.stated import read_stated
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.verify.remake.difference import MemberDifference, ToolDifference
-    from ci_tools.verify.remake.replay import Named
-    from ci_tools.verify.remake.stated import StatedBuild
+from ci_tools.verify.remake.difference import (
+    MemberDifference,
+    ToolDifference,
+    list_different_members,
+    list_different_tools,
+)
+from ci_tools.verify.remake.replay import Named, replay
+from ci_tools.verify.remake.stated import StatedBuild, read_stated
 
 
 class WheelVerdict(NamedTuple):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -19,10 +21,6 @@ from ci_tools.model.edition import is_date
 from ci_tools.model.files import Resolved
 from ci_tools.model.names import GIT_COMMIT
 from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 PREFIX = "fatwheel:"
 SHA256 = r"[0-9a-f]{64}"

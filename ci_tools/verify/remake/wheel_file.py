@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.policy import explain_unanswered
 from ci_tools.machine.storage import sha256_of
-
-if TYPE_CHECKING:
-    from ci_tools.machine.context import Outside
 
 WHEEL = re.compile(r"[\w.+!-]+\.whl")
 

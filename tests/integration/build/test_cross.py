@@ -6,7 +6,6 @@ import shutil
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +16,7 @@ from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.machine.python import Environment
 from ci_tools.machine.runner import host
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine
 
 pytestmark = [
     pytest.mark.slow,

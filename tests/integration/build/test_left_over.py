@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.build import cross
 from ci_tools.build.jobs import list_left_over
-from ci_tools.plan.make import make_plan
+from ci_tools.machine.context import Outside
+from ci_tools.plan.make import Planned, make_plan
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.plan.make import Planned
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,17 +6,13 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.machine.process import output
 from tests.builders.sources import committed, git, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

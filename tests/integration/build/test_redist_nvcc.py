@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import certifi
 import pytest
@@ -18,6 +18,7 @@ from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.errors import InputError
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import cache_folder, fill_once
+from ci_tools.model.plan import Job
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
@@ -25,11 +26,6 @@ from tests.builders.plans import job_of
 from tests.builders.redist import Component, list_of, pack_folder
 from tests.builders.sources import world
 from tests.servers.package_index import index_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(host() != "linux-x86_64", reason="packs an x86-64 compiler")]
 # What compiling and linking one kernel reads: the rest of a toolkit would take xz half a minute.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from ci_tools.build import repair
 from ci_tools.formats.wheel import open_wheel
 from tests.builders.plans import job_of
 from tests.builders.wheels import MACHINE, linked, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow  # auditwheel's own program
 

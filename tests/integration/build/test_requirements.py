@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +12,9 @@ from ci_tools.errors import MachineError
 from ci_tools.plan.make import make_plan
 from ci_tools.verify.files import CHECKS
 from tests.builders.sources import write
+from tests.integration.conftest import CommandLine
 from tests.servers.package_index import index_of
 from tests.unit.build.sdk.test_torch_choice import outside_of, torch_wheel
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.slow
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import sys
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.builders.sources import committed, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine, Ran
+from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = pytest.mark.slow
 

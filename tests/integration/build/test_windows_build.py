@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,14 +18,9 @@ from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import Rejected
 from ci_tools.plan import matrix
-from ci_tools.plan.make import make_plan
+from ci_tools.plan.make import Planned, make_plan
 from tests.builders.sources import demo, world_with_uv
 from tests.builders.visual_studio import HOST_CONFIG, VisualStudio, program
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.plan.make import Planned
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="a machine that is not Windows")]
 CONFIG = f"""\

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.machine.runner import is_hosted
+from ci_tools.model.plan import Job
 from ci_tools.model.request import ToolchainKind
 from ci_tools.plan import make
 from tests.builders.sources import world
-
-if TYPE_CHECKING:
-    from ci_tools.model.plan import Job
 
 ROOT = Path(__file__).parents[3]
 

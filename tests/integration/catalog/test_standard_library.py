@@ -6,18 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.machine import python as interpreter
+from ci_tools.model.versions import Python
 from ci_tools.observe.inside.standard_library.values import OF_NO_CELL
 from tests.builders.library import holds
 from tests.maintain import library_table
-
-if TYPE_CHECKING:
-    from ci_tools.model.versions import Python
 
 TABLE = json.loads(catalog.STANDARD_LIBRARY.read_text(encoding="utf-8"))
 # Its constants are those of the system's headers that Python was compiled with.

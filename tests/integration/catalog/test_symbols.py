@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.catalog.symbols import C_TABLE, CPP_TABLE, FOLDER, RELEASES, is_torch_symbol, missing, tables
 from ci_tools.formats.binaries.elf import Extent, read_elf
 from ci_tools.machine.context import Silent
+from ci_tools.model.plan import Job
 from tests.maintain.torch_table import add, write_tables
 from tests.servers.package_index import index_of
 from tests.unit.catalog.test_symbols import (
@@ -25,10 +25,6 @@ from tests.unit.catalog.test_symbols import (
     release,
     torch,
 )
-
-if TYPE_CHECKING:
-    from ci_tools.model.plan import Job
-
 
 pytestmark = pytest.mark.slow
 

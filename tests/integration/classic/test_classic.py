@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,10 +20,8 @@ from ci_tools.machine import python as interpreter
 from ci_tools.machine.storage import cache_folder
 from ci_tools.model.versions import Python
 from tests.builders.wheels import make
+from tests.integration.conftest import CommandLine
 from tests.servers.prepared import TORCH, run_prepared
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine
 
 pytestmark = [
     pytest.mark.slow,

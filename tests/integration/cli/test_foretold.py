@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from ci_tools.errors import InputError
 from tests.builders.sources import committed, git, write
 from tests.builders.tagged import CONFIG, TOOLS, commit, tagged_world
 from tests.workflows.projects import NATIVE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

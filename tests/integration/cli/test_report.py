@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.build.times.trace import SUFFIX, dump, find_jobs
 from tests.builders.times import job, unit
+from tests.integration.conftest import CommandLine
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from playwright.sync_api import Browser
-
-    from tests.integration.conftest import CommandLine
 
 
 @pytest.fixture

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.builders.doctored import LOOSE, NEW, OLD, RELEASE
 from tests.integration.github.conftest import hub
+from tests.servers.github import GitHub
 from tests.servers.github_settings import Elsewhere, Settings, settle
-
-if TYPE_CHECKING:
-    from tests.servers.github import GitHub
 
 __all__ = ["hub", "settings"]  # fixtures
 

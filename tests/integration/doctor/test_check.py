@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.builders.doctored import FATWHEEL, GRANTS, LOOSE, NEW, OLD, RELEASE, command, doctor, replaced
 from tests.servers.github import REPOSITORY, TOKEN, GitHub, refusal
 from tests.servers.github_settings import REFUSALS, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from ci_tools.cli.main import main
 from tests.builders.flawed_callers import CALLERS, FLAWS, RELEASE, files_of
 from tests.builders.sources import committed, git
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 CALLED = """\
 on: { workflow_call: { inputs: { days: { type: number } } } }

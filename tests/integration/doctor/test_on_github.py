@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.builders.doctored import doctor
 from tests.servers.github import Answer, Fault, GitHub, rate_limited, refusal
-
-if TYPE_CHECKING:
-    from tests.servers.github_settings import Settings
+from tests.servers.github_settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
-from ci_tools.formats.binaries.fatbinary import measure_images
+from ci_tools.formats.binaries.fatbinary import ImageSize, measure_images
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.formats.binaries.fatbinary import ImageSize
 
 KERNEL = """\
 template <int N> __global__ void k(float* x) {

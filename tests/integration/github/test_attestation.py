@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +15,6 @@ from ci_tools.machine.context import Outside, Silent
 from tests.servers.prepared import run_prepared
 from tests.unit.github.test_attestation import FILES, OURS, Signed, made
 from tests.workflows import used_actions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +13,8 @@ from ci_tools.install import fatwheel_backend as backend
 from ci_tools.install.bundle import write_facts
 from tests.builders.installers import run_client
 from tests.builders.smart_sdists import CUDA, plain_sdist, release
+from tests.integration.conftest import CommandLine
 from tests.servers.assets import assets
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.slow
 

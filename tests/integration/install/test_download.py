@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tarfile
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +19,6 @@ from ci_tools.machine.storage import sha256_of
 from tests.builders.smart_sdists import CUDA, Release, environ_of, release
 from tests.servers.assets import Assets, assets
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

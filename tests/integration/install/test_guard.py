@@ -7,9 +7,9 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable, Mapping
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +21,6 @@ from tests.servers.assets import assets
 from tests.servers.package_index import over_http
 from tests.servers.prepared import ROOT, TORCH, run_prepared
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 pytestmark = pytest.mark.slow
 

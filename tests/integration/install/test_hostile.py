@@ -6,7 +6,7 @@ import hashlib
 import os
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from tests.builders.hooks import call_hooks
 from tests.builders.smart_sdists import CUDA, install, release, release_of
 from tests.builders.wheels import make
 from tests.servers.assets import assets
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.builders.installers import fetched, old_python
 from tests.builders.smart_sdists import environ_of, release
 from tests.servers.assets import assets
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

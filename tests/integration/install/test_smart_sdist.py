@@ -9,7 +9,7 @@ import runpy
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +21,6 @@ from tests.builders.hooks import call_hooks
 from tests.builders.installers import options_of, run_client
 from tests.builders.smart_sdists import CUDA, environ_of, install, plain_sdist, release
 from tests.servers.assets import assets
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

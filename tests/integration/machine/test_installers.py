@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from ci_tools.errors import MachineError
 from ci_tools.machine import installers
 from ci_tools.machine.installers import read_pip_settings
 from tests.unit.machine.test_installers import UV
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -3,16 +3,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.cli.main import main
 from ci_tools.machine import runner
 from tests.builders.sources import demo, plan_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BACKEND = """\
 import zipfile

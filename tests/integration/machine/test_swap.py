@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +14,6 @@ from ci_tools.machine import runner
 from ci_tools.model.request import Care
 from tests.builders.hosted_runner import GIB, HOSTED, SWAPS, Runner, make_runner
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 pytestmark = pytest.mark.slow
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.config import starter
 from ci_tools.errors import InputError
-from ci_tools.model.evidence import Extensions
+from ci_tools.model.evidence import Evidence, Extensions
 from tests.builders.sources import committed, evidence_of, git, world_with_tools, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.evidence import Evidence
 
 pytestmark = pytest.mark.slow  # real processes
 

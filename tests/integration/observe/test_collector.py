@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError
+from ci_tools.model.evidence import Extensions
 from tests.builders.sources import demo, evidence_of, write
 from tests.unit.observe.test_collector import CONFIG, NAMED, NONE, SCIKIT, SOME, UNKNOWN, backend, found
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.evidence import Extensions
-
 
 pytestmark = pytest.mark.slow
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from ci_tools.model.evidence import Extensions
+from ci_tools.model.evidence import CellEvidence, Extensions
 from tests.builders.sources import evidence_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # real processes
 

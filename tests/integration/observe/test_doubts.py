@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import RejectedInput
-from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions
 from ci_tools.observe.cells import MAX_OBSERVED
 from ci_tools.observe.laboratory import Laboratory
 from tests.builders.setuptools_projects import CONFIG, TORCH, jobs_of, only, planned, setup
 from tests.builders.sources import evidence_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # many real processes
 

@@ -6,21 +6,17 @@ import hashlib
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.model.plan import Plan
 from ci_tools.observe import observation
 from ci_tools.observe.setup_py import run
 from ci_tools.sandbox import Limits, why_not
 from ci_tools.sandbox.usage import living
 from tests.builders.sources import plan_of, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.model.plan import Plan
 
 pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=f"needs confinement: {why_not()}"),

@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +19,6 @@ from ci_tools.observe.setup_py import run
 from ci_tools.observe.setup_py.prepared import Plugins, Prepared, prepare
 from tests.builders.equipped import equip, install
 from tests.builders.sources import evidence_of, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow  # installs the toolkit for other Pythons
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.errors import InputError
 from tests.builders.setuptools_projects import HEAD, planned
 from tests.builders.sources import plan_of, write
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.slow  # many real processes
 

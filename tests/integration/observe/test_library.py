@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ci_tools.catalog import STANDARD_LIBRARY
 from ci_tools.model.versions import Python
 from ci_tools.observe.inside.standard_library.values import KNOWN_IN
+from ci_tools.observe.observation import Observed
 from ci_tools.observe.views import View
 from tests.builders.library import HEAD, WAYS, answers, holds, observe_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.observe.observation import Observed
 
 pytestmark = pytest.mark.slow  # many real processes
 

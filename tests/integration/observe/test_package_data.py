@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from ci_tools.model.evidence import CellEvidence
 from ci_tools.observe.setup_py import run
 from tests.builders.setuptools_projects import only, setup
 from tests.builders.sources import evidence_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # many real processes
 

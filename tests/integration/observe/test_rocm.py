@@ -5,21 +5,16 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
+from ci_tools.model.plan import Plan
 from ci_tools.observe import inside
 from ci_tools.plan.contradictions import NO_OWNER
 from tests.builders.setuptools_projects import only
 from tests.builders.sources import evidence_of, plan_of, write
 from tests.unit.observe.test_rocm import ASKED, reason, rocm_job, written
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from ci_tools.model.plan import Plan
-
 
 pytestmark = pytest.mark.slow
 

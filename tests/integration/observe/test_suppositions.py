@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from ci_tools.model.evidence import Extensions
+from ci_tools.model.evidence import CellEvidence, Extensions
 from tests.builders.sources import evidence_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # many real processes
 

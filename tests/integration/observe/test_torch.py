@@ -8,17 +8,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.model.evidence import Extensions
+from ci_tools.model.evidence import CellEvidence, Extensions
 from ci_tools.observe import inside
 from tests.builders.sources import evidence_of, write
 from tests.servers.prepared import TORCH, run_prepared
-
-if TYPE_CHECKING:
-    from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # many real processes
 

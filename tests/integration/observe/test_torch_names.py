@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +14,6 @@ from ci_tools.model.versions import Python
 from ci_tools.observe.views import View
 from tests.builders.library import WAYS, answers, observe_lines
 from tests.builders.sources import evidence_of, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 pytestmark = pytest.mark.slow  # many real processes
 

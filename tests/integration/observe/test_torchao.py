@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError
+from ci_tools.model.plan import Plan
 from ci_tools.model.versions import Minor
 from ci_tools.plan import plan_file, plan_reader
 from tests.builders.sources import plan_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
 
 pytestmark = pytest.mark.slow  # many real processes
 

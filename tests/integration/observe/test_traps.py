@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError, RejectedInput
+from ci_tools.model.plan import Plan
 from ci_tools.model.versions import Minor
 from tests.builders.setuptools_projects import jobs_of, only, planned, setup
 from tests.builders.sources import plan_of, write
 from tests.builders.wheels import library
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
-
 
 pytestmark = pytest.mark.slow  # many real processes
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.observe import laboratory
 from ci_tools.plan import make
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG = 'package: demo\npython: ["3.12"]\nplatforms:\n  linux-cpu:\n'
 SETUP = "from setuptools import setup\nsetup(name='demo', version='1.0', py_modules=['demo'])\n"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from ci_tools.model.plan import Plan
 from tests.builders.setuptools_projects import jobs_of, planned, setup
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
 
 pytestmark = pytest.mark.slow  # many real processes
 

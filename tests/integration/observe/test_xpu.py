@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from ci_tools.model.plan import Job, Plan
 from ci_tools.model.platforms import Platform
 from ci_tools.observe.images import read_images
 from ci_tools.plan.contradictions import NO_OWNER
 from tests.builders.sources import PROJECT, plan_of, write
 from tests.servers.prepared import TORCH, run_prepared
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job, Plan
 
 pytestmark = pytest.mark.slow
 

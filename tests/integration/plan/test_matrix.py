@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from ci_tools.errors import InputError
+from ci_tools.model.plan import Plan
 from ci_tools.plan import matrix
 from tests.unit.plan.test_matrix import many, plan
-
-if TYPE_CHECKING:
-    from ci_tools.model.plan import Plan
-
 
 __all__ = ["plan"]  # fixtures
 

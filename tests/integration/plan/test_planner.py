@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from packaging.tags import cpython_tags
 from packaging.utils import parse_wheel_filename
 
+from ci_tools.model.versions import Python
 from tests.builders.planned import every_plan, plans
 from tests.builders.sources import PROJECT, demo, plan_of, write
 from tests.unit.plan.test_planner import LINUX_CPU, REQUEST, TORCH_CONFIG, assert_golden, text
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.versions import Python
-
 
 pytestmark = pytest.mark.slow
 

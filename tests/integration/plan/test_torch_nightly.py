@@ -7,8 +7,8 @@ import os
 import platform
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
@@ -18,9 +18,6 @@ from tests.servers.fatwheel_program import BUILDS
 from tests.servers.package_index import over_http
 from tests.servers.prepared import Called, run_prepared
 from tests.unit.build.sdk.test_torch_choice import torch_wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

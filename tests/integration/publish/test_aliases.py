@@ -7,10 +7,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,9 +26,6 @@ from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
 from tests.servers.github_com import github_com
 from tests.servers.prepared import run_prepared
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

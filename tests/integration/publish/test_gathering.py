@@ -6,7 +6,6 @@ import shutil
 import tarfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,15 +13,13 @@ from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.formats import receipts
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import Outcome, Receipt, Trial, Validated
+from ci_tools.model.plan import Plan
 from ci_tools.plan import plan_file
 from ci_tools.publish import assembly
 from ci_tools.publish.gathering import UNSEEN, gather
 from tests.builders.releases import receipt
 from tests.builders.sources import demo, plan_of
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from ci_tools.model.plan import Plan
 
 PURE, SDIST = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"
 PROJECT = """\

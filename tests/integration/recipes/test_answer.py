@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +15,6 @@ from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
 from tests.servers.github_issues import Talk, settle
 from tests.servers.prepared import run_prepared
 from tests.unit.recipes.test_form import body
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.recipes.first import write_first
 from tests.builders.sources import committed, git, shared_world, write
 from tests.servers.package_index import index_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 pytestmark = pytest.mark.slow
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +18,6 @@ from tests.servers.github_runs import Workflows, settle
 from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow

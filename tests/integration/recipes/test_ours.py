@@ -13,11 +13,12 @@ import platform
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -44,10 +45,6 @@ from ci_tools.verify import files
 from tests.builders.sources import git
 from tests.builders.upstreams import git_variables, make_repository, pack_sdist
 from tests.servers.package_index import index_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("keeps_bytecode")]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,9 +20,6 @@ from tests.servers.github_issues import Talk, settle
 from tests.unit.recipes.test_form import body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     Ask = Callable[..., tuple[Fate, str]]
 
 pytestmark = pytest.mark.slow

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +16,6 @@ from tests.builders.sources import committed, git, write
 from tests.servers.fatwheel_program import BUILDS
 from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
 from tests.servers.prepared import run_prepared
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

@@ -8,6 +8,7 @@ import os
 import platform
 import socket
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,12 @@ import pytest
 from ci_tools import sandbox
 from ci_tools.machine.process import output
 from ci_tools.sandbox import Verdict, _confined, run_in_sandbox
+from ci_tools.sandbox.groups import ForkServer
 from tests.builders.cages import CALL, KINDS, LIBC, REASON, SOME, Cage, confines, made_cage, unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from _pytest.mark import ParameterSet
 
-    from ci_tools.sandbox.groups import ForkServer
 
 pytestmark = pytest.mark.slow  # many real processes
 

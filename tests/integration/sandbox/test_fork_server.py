@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.sandbox import _fork_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ENDED = 40
 

@@ -6,16 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from ci_tools import sandbox
 from ci_tools.sandbox import Verdict
 from tests.builders.cages import SOME, Cage, confines, unchanged
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow  # many real processes
 

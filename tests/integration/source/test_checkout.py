@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +16,6 @@ from ci_tools.source import files as source
 from ci_tools.source import git as git_of
 from tests.builders.releases import Words
 from tests.builders.sources import CONFIG, committed, demo, git, request_of, world, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,9 @@ import functools
 import hashlib
 import io
 import tarfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,11 +17,6 @@ from tests.builders.sources import PROJECT, git, write
 from tests.servers.framing import FolderHandler, Server
 from tests.servers.threads import serve
 from tests.unit.source.test_files import FIXED, _with_submodule, asking, opened, refusal, repositories, repository
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
 
 __all__ = ["repositories", "repository"]  # fixtures
 

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.source import files as source
+from ci_tools.source.files import Tree
 from tests.builders.sources import CONFIG, committed, demo, git, request_of, world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.source.files import Tree
 
 pytestmark = pytest.mark.slow
 

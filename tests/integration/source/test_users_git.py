@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from tests.builders.sources import write
 from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
 from tests.unit.source.test_files import asking, opened, repositories, repository
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["repositories", "repository"]  # fixtures
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.source.files import tree_at
 from ci_tools.verify import patches
+from ci_tools.verify.patches import Patched
 from tests.builders.advised import (
     BEYOND,
     C_EXTENSION,
@@ -31,11 +32,6 @@ from tests.builders.advised import (
     consult,
 )
 from tests.builders.sources import demo, plan_of, shared_world, world
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.verify.patches import Patched
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),

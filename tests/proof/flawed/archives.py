@@ -7,14 +7,11 @@ import lzma
 import stat
 import struct
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.proof.flawed.drafts import METADATA, PACKAGE, RECORD, Draft, Entry, Kind, deflate, draft, with_entry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 INIT = "demo/__init__.py"
 DATA = PACKAGE[INIT]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from tests.proof.flawed.drafts import ENTRY_POINTS, FIELDS, INFO, METADATA, Kind, draft
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DATA = "demo-1.0.data"
 KEY = b"-----BEGIN RSA PRIVATE KEY-----\n" + base64.b64encode(bytes(range(200))) + b"\n-----END RSA PRIVATE KEY-----\n"

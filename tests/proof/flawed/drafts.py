@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from tests.builders.wheels import MACHINE, PURE, digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 INFO = "demo-1.0.dist-info"
 RECORD, METADATA, WHEEL, ENTRY_POINTS = (

@@ -6,15 +6,12 @@ import functools
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.builders.wheels import MACHINE, linked
 from tests.builders.windows import dll
 from tests.proof.flawed.drafts import FIELDS, GLIBC, METADATA, Kind, draft
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GNU, MUSL = f"{MACHINE}-linux-gnu", f"{MACHINE}-linux-musl"
 OTHER = "aarch64" if MACHINE == "x86_64" else "x86_64"

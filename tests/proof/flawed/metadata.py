@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tests.builders.wheels import PURE, digest
 from tests.proof.flawed.drafts import (
@@ -18,9 +18,6 @@ from tests.proof.flawed.drafts import (
     members_of,
     wheel_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 INIT = "demo/__init__.py"
 LICENCE = f"{INFO}/licenses/LICENSE"

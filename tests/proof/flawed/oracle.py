@@ -13,10 +13,11 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
@@ -25,12 +26,8 @@ from ci_tools.machine import python as interpreters
 from ci_tools.machine.storage import cache_folder, fill_once
 from ci_tools.model.versions import Python
 from tests.proof.flawed import archives, contents, libraries, metadata
+from tests.proof.flawed.drafts import Kind
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.proof.flawed.drafts import Kind
 
 RECORD = Path(__file__).parents[1] / "flawed_wheels.json"
 KINDS: dict[str, Kind] = {**archives.KINDS, **metadata.KINDS, **contents.KINDS, **libraries.KINDS}

@@ -6,13 +6,11 @@ import json
 import sys
 import tempfile
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import lief  # type: ignore[import-not-found]
 from macholib.MachO import MachO, MachOHeader  # type: ignore[import-not-found]
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAGIC = {bytes.fromhex(text) for text in ("cafebabe", "cafebabf", "cffaedfe", "cefaedfe", "feedfacf", "feedface")}
 MACHINES = {"ARM64": "arm64", "X86_64": "x86_64"}

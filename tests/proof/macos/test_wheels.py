@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.builders.wheels import make
 from tests.proof.macos.wheels import RECORD, fetch, look
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WHEELS: dict[str, dict[str, Any]] = json.loads(RECORD.read_text("utf-8"))["wheels"]
 # The library's own LC_BUILD_VERSION or LC_VERSION_MIN_MACOSX asks for more than the wheel's tag.

@@ -15,16 +15,13 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ci_tools.formats.binaries.macho import read_macho
+from ci_tools.formats.binaries.macho import MachO, read_macho
 from ci_tools.machine.storage import cache_folder, fill_once
 from ci_tools.model.files import Level
 from ci_tools.verify.audit import audit
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from ci_tools.formats.binaries.macho import MachO
 
 RECORD = Path(__file__).with_name("wheels.json")
 PEERS = {"pip": "26.3", "lief": "1.0.0", "macholib": "1.16.4"}

@@ -7,7 +7,6 @@ import platform
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,12 +15,9 @@ from ci_tools.build.requirements import Expected, require_torch, torch_of_job
 from ci_tools.build.toolchain import Toolchain
 from ci_tools.errors import MachineError
 from ci_tools.machine.python import Environment, create
-from ci_tools.plan.make import make_plan
+from ci_tools.plan.make import Planned, make_plan
 from tests.builders.sources import demo, world, world_with_uv
 from tests.builders.wheels import linked, make
-
-if TYPE_CHECKING:
-    from ci_tools.plan.make import Planned
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 CONFIG = f"""\

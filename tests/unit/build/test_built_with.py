@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.build import built_with
 from ci_tools.machine.python import Environment
 from ci_tools.verify.validator import gpu_here
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NVCC = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 13.0, V13.0.88\n"
 HIPCC = "HIP version: 7.1.25424-4179531dcd\nAMD clang version 20.0.0git\n"

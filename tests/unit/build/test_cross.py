@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +18,6 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 from tests.builders.plans import job_of
 from tests.builders.sources import world
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ARM = "linux-aarch64"
 JOB = job_of("demo-1.0-cp312-cp312-manylinux_2_28_aarch64.whl", Platform.LINUX_AARCH64)

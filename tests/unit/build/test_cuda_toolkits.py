@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 from tests.builders.planned import ABIS, asked, planned
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CUDA = NVIDIA
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.build.folders import link_or_name, refuse_long_paths, short_folder
 from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.errors import MachineError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(

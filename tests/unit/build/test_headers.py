@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +21,6 @@ from ci_tools.errors import MachineError
 from ci_tools.source.files import Tree
 from ci_tools.source.includes import Includes
 from tests.builders.sources import evidence_of, plan_of, write
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SETUP = """\
 from setuptools import Extension, setup

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.build import repair
 from ci_tools.build.bench.shell import search_path
@@ -9,9 +9,6 @@ from ci_tools.catalog.accelerators import list_compilers
 from ci_tools.formats.binaries.elf import linking
 from ci_tools.formats.relabel import relabel
 from tests.builders.wheels import LINUX, linked, make, members_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEWER = "#include <threads.h>\nint f(void) { return thrd_equal(thrd_current(), thrd_current()); }"  # glibc 2.28
 

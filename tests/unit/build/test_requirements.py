@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from ci_tools.build.requirements import job_of_sdist, needs_of_job, needs_of_sdist
 from ci_tools.catalog.accelerators.rocm import ROCM as AMD
 from ci_tools.model.platforms import Accelerator, Platform
+from ci_tools.model.request import PlatformRequest
 from ci_tools.model.versions import Minor
 from tests.builders.planned import ABIS, CUDAS, asked, planned
-
-if TYPE_CHECKING:
-    from ci_tools.model.request import PlatformRequest
 
 ROCM = Accelerator(AMD, Minor(7, 2))
 

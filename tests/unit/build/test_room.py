@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from ci_tools.model.versions import Minor
 from ci_tools.source.files import Tree
 from tests.builders.plans import job_of
 from tests.builders.sources import demo, plan_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_disk_without_room_is_named_with_what_it_is_for(tmp_path: Path) -> None:

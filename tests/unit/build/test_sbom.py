@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from email.message import Message
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
@@ -14,16 +15,11 @@ from rfc3986_validator import validate_rfc3986
 
 from ci_tools.build.sbom import sbom_of
 from ci_tools.model.files import NOT_ASKED, BuiltWith, Resolved
+from ci_tools.model.plan import Job, Plan
 from ci_tools.model.platforms import Platform
-from ci_tools.model.request import UNTAGGED, Drop, GitSource, Patch, SdistSource
+from ci_tools.model.request import UNTAGGED, Drop, GitSource, Patch, Request, SdistSource
 from ci_tools.plan import plan_reader
 from tests.builders.plans import job_of, plan_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.model.request import Request
 
 CUDA, PURE = job_of("demo-1.0-py3-none-any.whl", Platform.LINUX_CUDA, "9.0", "10.0+PTX"), job_of("demo.whl")
 GCC = "c++ (Debian 12.2.0-14) 12.2.0"

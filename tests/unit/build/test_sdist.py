@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from ci_tools.build.sdist import list_lacking, refuse_lacking
 from ci_tools.errors import Rejected
 from ci_tools.source.includes import SourceLine
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def sdist(folder: Path) -> Path:

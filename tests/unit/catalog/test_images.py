@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.errors import InputError
 from tests.builders.sources import demo, plan_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG = """\
 package: demo

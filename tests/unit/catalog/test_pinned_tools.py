@@ -7,22 +7,18 @@ import io
 import platform
 import re
 import zipfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.catalog import tables
 from ci_tools.catalog.pinned_tools import PinnedTool, open_tool
 from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.context import Outside
 from tests.builders.sources import world
 from tests.servers.package_index import index_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 HOST = f"{platform.system().lower()}-{platform.machine()}"
 FILE = "tool-1.0-py3-none-any.whl"

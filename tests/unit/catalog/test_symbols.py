@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 import zipfile
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +13,7 @@ from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Silent
-from ci_tools.model.files import Level
+from ci_tools.model.files import Finding, Level
 from ci_tools.model.plan import Job, JobKind
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Cell, Platform
 from ci_tools.model.request import ToolchainKind
@@ -22,11 +22,6 @@ from ci_tools.verify.audit import audit
 from tests.builders.wheels import LINUX, library, make
 from tests.maintain.torch_table import add
 from tests.servers.package_index import index_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.files import Finding
 
 CUDA = NVIDIA
 # The arguments of one function that every CUDA extension calls, before 2.10, before 2.14, and since.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import shtab
@@ -12,10 +12,6 @@ import shtab
 from ci_tools.cli import verbs
 from ci_tools.cli.main import main
 from ci_tools.cli.verbs.completion import SHELLS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 GROUPS = sorted({verb.partition(" ")[0] for verb in verbs.VERBS if " " in verb})
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import logging
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import requests
@@ -21,10 +22,6 @@ from docs.pages.command_line import verbs
 from tests.builders.sources import demo
 from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 COMMAND = "ci_tools.machine.process: run git "
 

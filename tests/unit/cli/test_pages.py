@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,10 +25,6 @@ from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparis
 from ci_tools.publish import folder as folders
 from ci_tools.publish.folder import Finished
 from tests.builders.sources import demo, plan_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 CONFIG = """\
 package: demo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -14,9 +14,6 @@ from ci_tools.cli import reporter
 from ci_tools.cli.reporter import PURPOSES, TerminalReporter, TimedReporter, duration
 from ci_tools.machine.context import Silent
 from tests.language.modules import list_modules, read_module
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MEGABYTE = 10**6
 

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import termios
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -34,11 +35,6 @@ from ci_tools.model.names import FileName
 from ci_tools.plan.make import make_plan
 from ci_tools.publish.transaction import Shown
 from tests.builders.sources import demo, shared_world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
 
 HOSTILE = "a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 ESCAPED = r"a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import InputError
 from ci_tools.plan import plan_file
 from tests.builders.sources import CONFIG, demo, plan_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BEFORE = f"{CONFIG}build:\n  before:\n    - "
 SCRIPTS = {"tools/prepare.sh": "", "tools/version.py": "", "packaging/make.sh": ""}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,6 +24,7 @@ from ci_tools.model.request import (
     GitSource,
     Globs,
     PathSource,
+    Request,
     Route,
     SdistSource,
     ToolchainKind,
@@ -32,9 +32,6 @@ from ci_tools.model.request import (
 )
 from ci_tools.model.versions import Minor, Python
 from tests.builders.sources import CONFIG, write
-
-if TYPE_CHECKING:
-    from ci_tools.model.request import Request
 
 CUDA_ONLY = """\
 package: demo

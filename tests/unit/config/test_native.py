@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.shelf import Recipe
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def answering(folder: Path, text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from ci_tools.config.project import choose_package, find_packages, names_outside
 from ci_tools.errors import InputError
 from ci_tools.source.files import tree_at
 from tests.builders.sources import committed, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMED = '[project]\nname = "NAME"\n'
 TWO = {"a/pyproject.toml": NAMED.replace("NAME", "acme-one"), "b/setup.py": ""}

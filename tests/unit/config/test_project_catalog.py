@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools import catalog
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.rocm import ROCM as AMD
 from ci_tools.config import loader
 from ci_tools.errors import InputError
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import make, plan_file, plan_reader
 from tests.builders.sources import demo, plan_of, world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.catalog import Catalog
 
 CONFIG = """\
 package: demo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,13 +10,9 @@ from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.config.torch_axis import choose_nightly, find_asked
 from ci_tools.errors import InputError
+from ci_tools.model.request import Request
 from ci_tools.observe.cells import torches_of
 from tests.builders.sources import demo
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.request import Request
 
 FILE = "fatwheel.catalog.toml"
 ROW = """\

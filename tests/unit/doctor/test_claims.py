@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.edition import is_named
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import committed, git, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG = 'package: {name}\npython: ["3.12"]\nplatforms: {{ linux-cpu: }}\n'
 PROJECT = """\

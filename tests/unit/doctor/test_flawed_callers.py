@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,6 @@ from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules import diagnose_checkout
 from ci_tools.doctor.rules.calls import is_of_type
 from tests.builders.flawed_callers import CALLERS, FLAWS, TODAY, UNUSUAL, files_of, places_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 def findings(root: Path, files: Mapping[str, str]) -> list[DoctorFinding]:

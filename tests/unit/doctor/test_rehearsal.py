@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,9 @@ from ci_tools.doctor.placed_jobs import ForetoldPlan
 from ci_tools.doctor.rehearsal.events import Asked
 from ci_tools.doctor.rehearsal.rehearse import Rehearsal, costs_of, name_secrets, rehearse, to_json, waves_of
 from ci_tools.doctor.report import Unseen
+from ci_tools.doctor.walk import Planner
 from ci_tools.doctor.workflow_set import FOLDER, read_set
 from ci_tools.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.doctor.walk import Planner
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/check-a-repository.md"
 DOCS = "https://docs.github.com/en/actions/"

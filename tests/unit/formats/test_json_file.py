@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - the converter asks for the types of fields
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +10,6 @@ from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.index.manifest import Directory, Manifest, parse_directory, parse_manifest
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.files import Receipt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 TABLE = {"file": "demo.whl", "seconds": 1.5, "trials": [["import demo", "passed", ""]]}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from ci_tools.formats.pypi_rules import Held, UploadRelease, identity, pypi_prob
 from ci_tools.publish.targets.pypi import archive_of
 from tests.builders.wheels import PURE, edited, make, members_of, pack
 from tests.servers.uploads import sdist
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 DEMO = UploadRelease("demo", "1.0", (), NOW)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +9,6 @@ from ci_tools.formats import receipts
 from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.files import BuiltWith, Finding, Level, Outcome, Receipt, Trial, Validated
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TRIALS = (Trial("import demo", Outcome.PASSED), Trial("demo --gpu", Outcome.NOT_EXERCISED, "no GPU here"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import pickle
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from ci_tools.config import loader
 from ci_tools.formats.schema import conforms, validator_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from jsonschema.protocols import Validator
 
 ROOT = Path(__file__).parents[3]

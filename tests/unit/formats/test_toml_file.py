@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,11 +17,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-    from ci_tools.formats.yaml_file import Document, Keys, Value
+from ci_tools.formats.yaml_file import Document, Keys, Value
 
 TABLE = ("tool", "fatwheel")
 EVERY_FORM = '''\

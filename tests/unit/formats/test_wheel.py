@@ -3,7 +3,8 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,6 @@ from ci_tools.formats.relabel import Label, relabel
 from ci_tools.formats.wheel import open_wheel
 from tests.builders import wheels
 from tests.builders.installers import run_client
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 CUDA = "demo-1.0+cu130-py3-none-any.whl"
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -10,10 +10,6 @@ from hypothesis import strategies as st
 
 from ci_tools.errors import InputError
 from ci_tools.formats import yaml_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from ci_tools.formats import receipts
 from ci_tools.github.attestation import hold_to_receipts, verify
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import Receipt
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = "fatwheel/fatwheel/.github/workflows/wheels.yml"
 FILES = {

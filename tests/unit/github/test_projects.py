@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.github.projects import collect_outputs, list_projects
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OUTPUTS = 'package={0}\nversion=1.0\nchannel={1}\nfiles=[]\nunits=["core"]\nwithheld=[]\npypi={2}\n'
 

@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.github.attested import Provenance, read_provenance
 from tests.builders.attestations import WORKFLOW, sign_provenance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HERE = "https://github.com/octo/wheels"
 DIGEST = "0123456789abcdef" * 4

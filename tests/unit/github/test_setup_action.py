@@ -6,14 +6,11 @@ import importlib.util
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
 from tests.builders.sources import committed, write
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ROOT = Path(__file__).parents[3]
 

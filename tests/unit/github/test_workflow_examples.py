@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from ci_tools.doctor.documents import needed_to_publish
 from tests.workflows import rules
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 ROOT = Path(__file__).parents[3]
 OURS = rules.project(ROOT)

@@ -1,27 +1,22 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.formats import receipts
-from ci_tools.index.units import CORE, Offer, units_of
-from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
+from ci_tools.index.units import CORE, Offer, ReleasePlan, Unit, units_of
+from ci_tools.model.files import Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.model.platforms import Platform
 from ci_tools.plan import plan_reader
 from ci_tools.publish.release_plan import release_of
 from tests.builders.plans import job_of, plan_json
 from tests.builders.releases import SOURCE, TRIED, receipt
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ci_tools.index.units import ReleasePlan, Unit
-    from ci_tools.model.files import Receipt
 
 PURE, CUDA, ROCM = (f"demo-1.0{local}-py3-none-any.whl" for local in ("", "+cu130", "+rocm7.1"))
 SDIST = "demo-1.0.tar.gz"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +18,9 @@ from ci_tools.formats import receipts
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import parse_manifest
-from ci_tools.index.objects.store import FolderStore
+from ci_tools.index.objects.store import Content, FolderStore, Found
 from ci_tools.index.pages import project_and_version, variant_label
-from ci_tools.index.units import JobEntry
+from ci_tools.index.units import Item, JobEntry, Unit
 from ci_tools.index.variants import SCHEMA, Variant, documents, dumps, variant_of, variants_of
 from ci_tools.index.wheel_index import NIGHTLIES, WheelIndex
 from ci_tools.machine.context import Outside, Silent
@@ -33,13 +33,6 @@ from tests.builders.indexes import rewrite
 from tests.builders.plans import job_of, plan_json
 from tests.builders.releases import folder_index, item, publish, receipt, unit
 from tests.builders.wheels import MACHINE, Links, edited, hexdigest, listed, make, members_of, recorded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.objects.store import Content, Found
-    from ci_tools.index.units import Item, Unit
-
 
 PURE = "demo-1.0-py3-none-any.whl"
 CPU = f"demo-1.0-cp310-abi3-linux_{MACHINE}.whl"

@@ -2,25 +2,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.index.ledger import Ledger
-from ci_tools.index.units import NOT_TRIED, Offer
+from ci_tools.index.units import NOT_TRIED, Offer, Published, Unit
 from ci_tools.model.request import Channel, Edition
 from tests.builders import releases, wheels
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import broken, edited, hexdigest, listed, make
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ci_tools.index.units import Published, Unit
-
 
 PURE = "demo-1.0-py3-none-any.whl"
 CUDA = "demo-1.0+cu130-py3-none-any.whl"

@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import Manifest
 from ci_tools.index.pages import ADOPTED, VARIANTS, IndexedFile, Link
 from ci_tools.index.units import Offer
 from tests.builders import releases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GOLDEN = Path(__file__).parent / "pages" / "index.txt"
 ODD = "\">=3.8\" & <3.15, '!=3.9.1' é"

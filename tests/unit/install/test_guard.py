@@ -5,18 +5,15 @@ from __future__ import annotations
 import importlib.util
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from re import fullmatch
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools import install
 from ci_tools.install.fatwheel_backend import SETTINGS, _code
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FILE = Path(install.__file__).with_name("guard.py")
 GUARD = FILE.read_bytes()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.install.smart_sdist import SERVES
 from tests.builders.smart_sdists import smart_sdist
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def setup_py(folder: Path, text: str) -> str:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
+
+import pytest
 
 from ci_tools.build import folders, jobs
 from ci_tools.build.jobs import working_in
 from ci_tools.machine import storage
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pytest
 
 
 def test_half_written_receipts_are_removed(tmp_path: Path) -> None:

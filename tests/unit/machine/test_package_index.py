@@ -4,8 +4,10 @@ import gzip
 import hashlib
 import json
 import socket
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -13,10 +15,6 @@ from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.machine import package_index
 from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from ci_tools.machine.process import NOWHERE, anchor, clean_environment, output, run, start_module
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_command_sees_few_of_the_caller_s_variables() -> None:

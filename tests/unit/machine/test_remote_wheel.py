@@ -6,19 +6,16 @@ import random
 import re
 import zipfile
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.http.policy import TooLarge
-from ci_tools.machine.package_index import files_of
+from ci_tools.machine.http.ranges import RemoteFile
+from ci_tools.machine.package_index import Index, files_of
 from ci_tools.machine.remote_wheel import remote_wheel, whole_wheel
 from tests.servers.package_index import Sent, index_of
-
-if TYPE_CHECKING:
-    from ci_tools.machine.http.ranges import RemoteFile
-    from ci_tools.machine.package_index import Index
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

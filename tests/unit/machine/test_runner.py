@@ -3,8 +3,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +14,6 @@ from ci_tools.machine.process import run
 from ci_tools.model.request import NO_CARE, Care
 from tests.builders.hosted_runner import GIB, HOSTED, Runner, make_runner
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FACTS = runner._facts()  # noqa: SLF001 - the data file itself
 FREE = Care(free_disk=True)

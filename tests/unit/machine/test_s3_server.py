@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from itertools import repeat
 from queue import Queue
 from threading import Barrier, BrokenBarrierError, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from moto.s3.models import FakeKey, S3Backend
 from moto.server import ThreadedMotoServer
 
 from tests.servers import s3
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from http.client import HTTPResponse
 
 SHORT, LONG = 0.3, 60  # seconds that one thread waits for another
 MOST = 10_000  # times that is asked for an object that is about to be there

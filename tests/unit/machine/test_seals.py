@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.machine.seals import read_key, seal, unseal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY, VALUE = b"k" * 32, {"a": [1, "\u20ac"]}
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from ci_tools.machine.waits import Waits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PATIENCE = 60  # seconds
 

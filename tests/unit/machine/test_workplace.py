@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.workplace import MEMORY, find_memory, own_folder, workplace
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_workplace_is_the_user_s_own_and_does_not_stay(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,6 @@ from ci_tools.errors import InputError
 from tests.builders.sources import world
 from tests.maintain import canary
 from tests.maintain.canary import Asked, Row, State
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 ALL = {"units": json.dumps(["core", *canary.PLATFORMS]), "withheld": "[]"}
 GOOD: dict[str, Any] = {

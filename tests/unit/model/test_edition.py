@@ -6,7 +6,9 @@ import gzip
 import io
 import json
 import tarfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.version import Version
@@ -22,10 +24,6 @@ from ci_tools.plan import make, plan_file
 from ci_tools.source.files import Tree
 from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import CONFIG, committed, demo, git, request_of, world, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 NIGHTLY = nightly("20261121")
 CANDIDATE = Edition(Channel.TEST, 3)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.model.names import MAX_NAME, is_tag, safe_name
 from tests.workflows.repositories import STANDINS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOSTILE = {
     "slash": "demo/v1.0", "up": "../../x", "absolute": "/etc/x", "backslash": "a\\b", "colon": "C:x", "quote": 'a"b',

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,10 +21,6 @@ from ci_tools.source.files import Tree
 from ci_tools.source.includes import Includes, torch_abi
 from ci_tools.source.python_api import uses
 from tests.builders.sources import CONFIG, PROJECT, plan_of, request_of, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 DIGITS = "9" * 5000  # more than Python converts to a number
 

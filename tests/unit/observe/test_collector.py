@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions
 from ci_tools.model.versions import Minor
 from tests.builders.sources import PROJECT, committed, demo, evidence_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.evidence import CellEvidence
 
 NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
 NAMED = '[project]\nname = "demo"\nversion = "1.0"\n'

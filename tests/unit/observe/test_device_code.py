@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.observe.device_code import list_device_sources, warn_of_files
 from tests.unit.source.backends.test_declarative import opened, pyproject
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.platforms import AcceleratorKind
 
 CORE, MESON, HATCH = "scikit_build_core.build", "mesonpy", "hatchling.build"
 NONE = "no kernel is compiled for it, though the source has k.cu"

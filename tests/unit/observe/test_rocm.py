@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,14 +14,10 @@ from ci_tools.build.sdk.installed import InstalledCompilers
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.catalog.accelerators.rocm import ROCM, Rocm, gfx_facts
 from ci_tools.errors import InputError
+from ci_tools.model.plan import Job, Plan
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import GfxArch, Minor
 from tests.builders.sources import PROJECT, plan_of, request_of, world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job, Plan
 
 KNOWN = catalog.load()
 CONFIG = """\

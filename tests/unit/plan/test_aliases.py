@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.plan.aliases import names_of
 from tests.builders.sources import demo, plan_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLASH = "cu{cuda_major}torch{torch}cxx11abi{cxx11abi}"
 CONFIG = """\

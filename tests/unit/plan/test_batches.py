@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,13 +16,11 @@ from ci_tools.model.evidence import (
     PythonApi,
     TorchAbi,
 )
+from ci_tools.model.plan import Job
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.batches import assign_batches, assign_shards
 from tests.builders.plans import PROJECT, job_of
-
-if TYPE_CHECKING:
-    from ci_tools.model.plan import Job
 
 TORCH = Minor(2, 10)
 RATE = SourceSeconds(host=60, device=60)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,9 +14,6 @@ from ci_tools.model.platforms import Accelerator, Cell, Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan.cell_ranges import PlanAxes, accelerator_of, blocks
 from tests.builders.sources import plan_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CUDA = Accelerator(NVIDIA, Minor(13, 0))
 PLACES = ((Platform.LINUX_CUDA, CUDA), (Platform.LINUX_CPU, None), (Platform.WINDOWS, None))

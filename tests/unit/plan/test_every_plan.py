@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from ci_tools.model.plan import JobKind
 from tests.builders.planned import every_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def test_every_cell_is_covered_or_skipped_exactly_once() -> None:

@@ -1,22 +1,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.errors import InputError
+from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import HOSTED_MINUTES, Care
 from ci_tools.plan import matrix, plan_file
 from tests.builders.sources import demo, plan_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ci_tools.model.plan import Plan
 
 FILES = {
     "fatwheel.yml": """\

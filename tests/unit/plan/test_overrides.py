@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
+from ci_tools.model.plan import Plan
 from ci_tools.model.request import GpuTrial, Run
 from ci_tools.plan import make, matrix, plan_file, plan_reader
 from tests.builders.sources import committed, demo, git, world
 from tests.unit.plan.test_plan_file import FILES as OF_PLANS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
 
 # What is compiled for CUDA is bound to its torch; elsewhere the wheel is pure, and bound to none.
 CONFIG = """\

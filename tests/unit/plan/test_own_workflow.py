@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +11,11 @@ from ci_tools.cli import pages
 from ci_tools.cli.main import main
 from ci_tools.index.units import CORE, is_left, units_of
 from ci_tools.model.files import Outcome, Receipt, Trial, Validated
+from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Platform
 from ci_tools.plan import matrix, plan_file
 from ci_tools.publish import folder, release_plan
 from tests.builders.sources import demo, plan_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
 
 CONFIG = """\
 package: demo

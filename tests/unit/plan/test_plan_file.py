@@ -3,18 +3,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ci_tools.cli.main import main
 from ci_tools.errors import InputError
+from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Platform
 from ci_tools.plan import make, plan_file
 from tests.builders.sources import committed, demo, git, plan_of, world, write
-
-if TYPE_CHECKING:
-    from ci_tools.model.plan import Plan
 
 CONFIG = """\
 package: demo

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ci_tools.errors import InputError, RejectedInput
+from ci_tools.model.plan import Plan
 from ci_tools.plan import plan_file, plan_reader
 from tests.builders.sources import demo, plan_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ci_tools.model.plan import Plan
 
 ROOT = Path(__file__).parents[3]
 RICH = """\

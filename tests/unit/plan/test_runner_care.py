@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +11,10 @@ from ci_tools.cli.main import main
 from ci_tools.config import loader
 from ci_tools.errors import InputError
 from ci_tools.machine import runner
+from ci_tools.model.plan import Plan
 from ci_tools.model.request import HOSTED_MINUTES, NO_CARE, Care
 from ci_tools.plan import plan_file, plan_reader
 from tests.builders.sources import demo, plan_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
-
 
 # ---------------------------------------------------------------- what the plan says
 

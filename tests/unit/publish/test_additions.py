@@ -4,12 +4,14 @@ import io
 import json
 import tarfile
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.cli.main import main
 from ci_tools.errors import InputError, Rejected, RejectedInput
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from ci_tools.publish import additions
 from ci_tools.publish.additions import Addition, add, preview
 from ci_tools.publish.promotion import promote
@@ -17,13 +19,6 @@ from tests.builders import releases
 from tests.builders.indexes import CUDA, PURE, entry, found, root
 from tests.builders.releases import Words, folder_index, item, unit
 from tests.builders.wheels import edited, listed, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
-
 
 FLASH = "flash_attn-2.8+cu130-py3-none-any.whl"
 

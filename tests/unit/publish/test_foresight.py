@@ -1,22 +1,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import FatwheelError, MachineError, RejectedInput
+from ci_tools.index.units import Item, Unit
 from ci_tools.model.request import STABLE, Channel, Edition
 from ci_tools.publish.foresight import core_of, find_holders, refuse_clash, report_existing, say_clash, say_shared
 from ci_tools.publish.targets.addresses import targets_of
 from tests.builders.releases import folder_index, item, publish, unit
 from tests.builders.sources import demo, plan_of, world
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.units import Item, Unit
 
 PURE = "demo-1.0-py3-none-any.whl"
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -9,18 +9,14 @@ from ci_tools.errors import InputError, Rejected
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.units import NOT_TRIED, Offer
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.promotion import promote
 from tests.builders import releases
 from tests.builders.indexes import CUDA, PURE, SDIST, entry, rewrite, root
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import edited, hexdigest, listed, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
 
 
 def test_a_promoted_release_is_the_very_bytes(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,6 @@ from ci_tools.errors import InputError
 from ci_tools.publish.publishing import Destination, preview
 from tests.builders.sources import world
 from tests.unit.index.test_units import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 UNTAGGED = {"channel": None, "candidate": None, "date": None}
 

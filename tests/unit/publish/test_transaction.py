@@ -1,25 +1,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
+from ci_tools.index.units import Published, Unit
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
 from ci_tools.publish import transaction
 from tests.builders import releases
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import edited, listed, make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from ci_tools.index.units import Published, Unit
-    from ci_tools.index.wheel_index import WheelIndex
 
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
 

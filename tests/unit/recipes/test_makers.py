@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from ci_tools.recipes.makers import list_makers
 from ci_tools.recipes.releases import list_releases
 from ci_tools.recipes.shelf import OURS, Recipe, list_recipes
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECIPES = list_recipes(OURS / "none")
 

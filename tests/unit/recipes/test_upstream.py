@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from ci_tools.recipes.shelf import Recipe
 from ci_tools.recipes.upstream import find_newer, read_news
 from tests.builders.sources import committed, git, world, write
 from tests.servers.package_index import index_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,13 +13,9 @@ from ci_tools.machine.own_output import FileIdentity
 from ci_tools.model.request import Globs
 from ci_tools.plan import plan_file
 from ci_tools.source import files as source
+from ci_tools.source.files import Tree
 from tests.builders.releases import Words
 from tests.builders.sources import CONFIG, committed, demo, git, plan_of, request_of, world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.source.files import Tree
 
 FIXED = {"fatwheel.yml", "pyproject.toml", "demo.py"}
 

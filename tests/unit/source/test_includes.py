@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.source.files import Tree
 from ci_tools.source.includes import Includes
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = {"core/util.h": "", "op/util.h": "#include <torch/all.h>\n"}
 

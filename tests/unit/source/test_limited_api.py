@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from ci_tools.source.files import tree_at
 from ci_tools.source.includes import Includes
 from ci_tools.source.python_api import find_limit, read_limit, uses
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.formats.wheel import Hashing
 from ci_tools.source.files import Tree
-from ci_tools.source.loaders import find_loaders
+from ci_tools.source.loaders import Loader, find_loaders
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.source.loaders import Loader
 
 USUAL = """\
 import torch

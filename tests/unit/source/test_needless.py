@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from ci_tools.source.files import tree_at
 from ci_tools.source.includes import Includes
 from ci_tools.source.python_api import find_needless, narrower, replace_headers, users_of
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXTENSION = "#include <torch/extension.h>\n"
 BINDING = f"{EXTENSION}PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{}}\n"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.observe.versions.ask import OwnVersion
 from ci_tools.source.files import open_tree
 from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import request_of, shared_world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = {
     "fatwheel.yml": "package: demo\npython: ['3.12']\nplatforms:\n  linux-cpu:\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from ci_tools.source.files import open_tree
 from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.requirements import find_lacking
 from tests.builders.sources import request_of, shared_world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG = "package: demo\nversion: '1'\npython: ['3.12']\nplatforms:\n  linux-cpu:\n"
 TABLE = '[project]\nname = "demo"\nversion = "1"\ndependencies = [DEPENDENCIES]\n'

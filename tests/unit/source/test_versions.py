@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from ci_tools.source.files import tree_at
 from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.versions import read_file_version
 from tests.builders.sources import CONFIG, request_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HATCH = "[tool.hatch.version]\n"
 PDM = "[tool.pdm.version]\n"

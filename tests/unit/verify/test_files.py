@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.machine.context import Outside
 from ci_tools.model.files import Finding, Level
 from ci_tools.verify.files import tell_findings
 from tests.builders.releases import Words
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def tell(findings: list[Finding], folder: Path) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -10,10 +11,6 @@ from ci_tools.source.files import tree_at
 from ci_tools.verify.left_out import find_left_out, left_out_by_rule
 from tests.builders.sources import write
 from tests.builders.wheels import PURE, make
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 MODULE = b'"""A package."""\n'
 TABLE = "demo/data/table.json"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.verify.modules import explain_missing, needs_driver, needs_torch, own_imports
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOTHING = b""
 SO = "cpython-312-x86_64-linux-gnu.so"

@@ -7,9 +7,9 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -33,10 +33,6 @@ from ci_tools.verify.fingerprint import ClaimVerdict, Proof, WheelClaim, compare
 from ci_tools.verify.prover import prove, status, to_json
 from tests.builders.sources import PROJECT, demo, world
 from tests.builders.wheels import LINUX, PACKAGE, edited, entry, library, make, unit, with_section
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 LIBRARY, TEXT = "demo/_C.abi3.so", "demo/built.txt"
 METADATA, WHEEL = "demo-1.0.dist-info/METADATA", "demo-1.0.dist-info/WHEEL"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from ci_tools.verify.fingerprint import are_libraries, describe_difference
 from ci_tools.verify.together import find_disagreements
 from tests.builders.compiled import compiled
 from tests.builders.wheels import LINUX, PURE, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLAGS = ("-Wl,--build-id=none", "-x", "c", "-")
 POINTS = "demo-1.0.dist-info/entry_points.txt"

@@ -12,7 +12,7 @@ import functools
 import importlib
 import inspect
 import sys
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.observe.inside.facts import FACTS, names_of, watch
@@ -22,7 +22,6 @@ from ci_tools.observe.inside.torch_names.table import BETWEEN, HAS, LISTS, MODUL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
 TOP = "torch"
 # Modules that no file of a wheel names: compiled code makes them, or they are folders without Python.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from github.GithubException import UnknownObjectException
@@ -15,17 +17,13 @@ from ci_tools.index import of_releases
 from ci_tools.index.arrivals import metadata_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.of_releases import WheelMetadata, listing, listing_name
+from ci_tools.index.units import Alias, Item, Unit
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.names import COMMIT, is_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
-
-    from ci_tools.index.units import Alias, Item, Unit
 
 
 MAX_ASSETS = 1000  # of a release (GitHub: about releases, storage quotas)

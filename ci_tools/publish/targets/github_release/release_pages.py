@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from packaging.utils import NormalizedName, canonicalize_name, parse_wheel_filename
 
 from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.github.attested import find_provenances, find_remake
+from ci_tools.github.attested import SignedProvenance, find_provenances, find_remake
 from ci_tools.github.client import Hub, found_or_none, printable
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.finder import DATA
@@ -23,8 +25,10 @@ from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import GENERIC, Directory, Manifest, dump_offers, is_project
 from ci_tools.index.objects.store import FolderStore, content_of_bytes
 from ci_tools.index.of_releases import Stock, UnitListing, read_listing, stock
+from ci_tools.index.page_writer import Page
 from ci_tools.index.pages import ROOT, IndexedFile, is_sealed
 from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.client import open_session
 from ci_tools.machine.http.policy import NoParts, TooLarge
 from ci_tools.machine.remote_wheel import remote_wheel
@@ -36,16 +40,10 @@ from ci_tools.publish.targets import notice
 from ci_tools.publish.targets.github_release.assets import hash_asset, list_uploaded, read_assets, read_list
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     import requests
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
-    from ci_tools.github.attested import SignedProvenance
-    from ci_tools.index.page_writer import Page
-    from ci_tools.machine.context import Outside
 
 ROOTS = ("", "nightly/", "test/")  # the channels of an index
 FORM = ".github/ISSUE_TEMPLATE/wheel.yml"  # the issue form that request.yml answers

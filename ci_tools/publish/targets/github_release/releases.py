@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from github.GithubException import UnknownObjectException
 
 from ci_tools.github.client import found_or_none
+from ci_tools.index.units import Unit
 from ci_tools.model.request import Channel
 from ci_tools.publish.notes import MAX_CHARACTERS
 from ci_tools.publish.targets import notice
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.Repository import Repository
 
-    from ci_tools.index.units import Unit
 
 FULL = MAX_CHARACTERS - notice.MAX_CHARACTERS  # characters of notes, with room for the notice of a retraction
 MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")

@@ -11,7 +11,7 @@ from packaging.utils import parse_wheel_filename
 from ci_tools import catalog
 from ci_tools.errors import InputError
 from ci_tools.formats.wheel import SBOM
-from ci_tools.github.client import printable
+from ci_tools.github.client import Hub, printable
 from ci_tools.index.finder.axes import name_machine
 from ci_tools.machine.http.client import open_session
 from ci_tools.machine.http.policy import UNANSWERED
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import requests
     from github.GitReleaseAsset import GitReleaseAsset
 
-    from ci_tools.github.client import Hub
 
 DEFAULT = "3.12"  # of a pure wheel, which every Python makes
 EXACT = re.compile(r"CPython (\d+\.\d+\.\d+)")

@@ -6,6 +6,7 @@ directly during activation, each visible once it is complete.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +19,7 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Re
 from ci_tools.github.client import PATIENCE, Busy, Hub, usual_pause
 from ci_tools.index.of_releases import listing_name, read_listing
 from ci_tools.index.units import CORE, Change, Item, Published, Unit
+from ci_tools.machine.context import Outside
 from ci_tools.model.names import COMMIT
 from ci_tools.publish.notes import notes
 from ci_tools.publish.targets.github_release.assets import (
@@ -50,13 +52,10 @@ from ci_tools.publish.targets.github_release.releases import (
 from ci_tools.publish.targets.github_release.uploads import has_fault, upload_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
     from github.Repository import Repository
 
-    from ci_tools.machine.context import Outside
 
 WITHOUT_METADATA = "no .metadata is beside the wheels, so installers download a wheel to read what it requires"
 

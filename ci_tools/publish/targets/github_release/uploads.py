@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
@@ -11,18 +12,16 @@ from github.GithubException import GithubException, UnknownObjectException
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import Busy, Failed, Hub, printable
+from ci_tools.index.units import Unit
+from ci_tools.machine.context import Step
 from ci_tools.publish.targets.github_release.assets import Sent, find_difference, is_whole, read_assets, select_assets
 from ci_tools.publish.targets.github_release.releases import exists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
     from typing_extensions import Buffer
 
-    from ci_tools.index.units import Unit
-    from ci_tools.machine.context import Step
 
 BINARY = "application/octet-stream"
 OTHER = "another publisher uploads {}"

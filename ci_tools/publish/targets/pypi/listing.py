@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from pypi_simple import ACCEPT_ANY, NoSuchProjectError, PyPISimple, UnsupportedRepoVersionError
+from pypi_simple import (
+    ACCEPT_ANY,
+    DistributionPackage,
+    NoSuchProjectError,
+    ProjectPage,
+    PyPISimple,
+    UnsupportedRepoVersionError,
+)
 from twine.auth import CredentialInput, Resolver
 from twine.exceptions import TwineException
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.pypi_rules import Held
 from ci_tools.index.file_names import project_and_version
+from ci_tools.index.units import Item
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.client import Body, open_session
 from ci_tools.machine.http.policy import SERVER_ERROR, TIMEOUT, UNANSWERED, innermost, status_of
 from ci_tools.machine.waits import Waits
@@ -23,14 +33,8 @@ from ci_tools.model.versions import parse_version
 from ci_tools.publish.targets.pypi.uploader import AGAIN, READ_AT, UNAUTHORISED, UploadIndex, clean_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import requests
     from packaging.version import Version
-    from pypi_simple import DistributionPackage, ProjectPage
-
-    from ci_tools.index.units import Item
-    from ci_tools.machine.context import Outside
 
 # Addresses to read other indexes at, relative to the upload address: devpi; pypiserver, Artifactory and most; Azure.
 SIMPLE_NEARBY = ("+simple/", "simple/", "../simple/")

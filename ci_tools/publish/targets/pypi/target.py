@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import urlsplit
 from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 from packaging.utils import parse_wheel_filename
+from packaging.version import Version
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.formats.pypi_rules import Archive, Held, UploadRelease, pypi_problems, strangers
 from ci_tools.formats.tar import tarfile
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.index.units import CORE, Change, Item, Published, Unit
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.policy import LISTING
 from ci_tools.machine.storage import refuse_change, sha256_of
 from ci_tools.model.request import Route
@@ -23,15 +27,6 @@ from ci_tools.model.versions import parse_version
 from ci_tools.publish.targets import UPLOADERS
 from ci_tools.publish.targets.pypi.listing import IndexPages
 from ci_tools.publish.targets.pypi.uploader import AGAIN, TAKEN, Uploader, clean_text, parse_answer, place_of
-
-if TYPE_CHECKING:
-    import zipfile
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from packaging.version import Version
-
-    from ci_tools.machine.context import Outside
 
 PATIENCE = 300.0  # seconds until the index must list an uploaded file; PyPI's pages are cached
 SETTLING = 10.0  # seconds to wait for another publisher's upload of a file

@@ -8,10 +8,11 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
@@ -21,15 +22,11 @@ from twine.utils import DEFAULT_REPOSITORY, TEST_REPOSITORY, RepositoryConfig, g
 from ci_tools.addresses import redact
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, nearest
 from ci_tools.formats.wheel import CONTROL
+from ci_tools.index.units import Item
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.policy import is_temporary
 from ci_tools.machine.process import run, start_module
 from ci_tools.machine.waits import Waits
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ci_tools.index.units import Item
-    from ci_tools.machine.context import Outside
 
 # The two indexes with PyPI's rules: their upload hosts, and the addresses to read them at.
 SIMPLE = MappingProxyType(

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, NamedTuple
 
 from ci_tools.verify.audit.subject import Flaw, Subject
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 LOCAL = struct.Struct("<4s5H3I2H")  # 4.3.7: signature, version, flags, method, time, date, checksum, sizes, lengths
 END = struct.Struct(

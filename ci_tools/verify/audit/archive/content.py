@@ -6,9 +6,10 @@ import ast
 import platform
 import re
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import repeat
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from ci_tools.formats.binaries.magic import MAX_POINTER, is_lfs_pointer
 from ci_tools.machine.storage import CHUNK
@@ -16,10 +17,6 @@ from ci_tools.model.files import Level
 from ci_tools.model.versions import Minor, admits, parse_specifiers
 from ci_tools.verify.audit.archive.hidden import SAMPLE
 from ci_tools.verify.audit.subject import MAX_TEXT, Flaw, Member, Subject, abbreviate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 # Home folders and build folders. /project, /__w and runner's are those of cibuildwheel and GitHub, and /usr, /opt,
 # /dev and the like are the same on many machines. /root/.cargo holds the packages in the images that Rust is built in,

@@ -6,18 +6,14 @@ import re
 import stat
 import sys
 import unicodedata
+import zipfile
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from ci_tools.formats.wheel import CONTROL, Hashing, is_folder
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.libraries.device import describe_sizes
 from ci_tools.verify.audit.subject import DATA, Flaw, Member, Subject, abbreviate
-
-if TYPE_CHECKING:
-    import zipfile
-    from collections.abc import Iterable, Iterator, Sequence
-
 
 RECORD_HASHES = ("sha256", "sha384", "sha512")  # PEP 427: sha256 or better
 COLUMNS = 3  # of RECORD: a path, a hash and a size (PEP 376)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
@@ -13,10 +13,6 @@ from ci_tools.model.files import Level
 from ci_tools.verify.audit.metadata.entry_points import SCRIPTS, read_entry_points
 from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import DATA, Flaw, Subject, abbreviate
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
 
 # Hashes that repair tools add to a name: auditwheel `libcudart-0123abcd.so.13`, torchvision's
 # `libcudart.0123abcd.so.13`, delvewheel `cudart64_13-` and 32 digits.

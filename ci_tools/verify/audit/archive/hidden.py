@@ -5,17 +5,14 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from ci_tools.formats.binaries.magic import binary_format
 from ci_tools.formats.wheel import DAMAGE, is_folder
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import DATA, Flaw, Subject, abbreviate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 ZIP = b"PK\x03\x04"
 MAX_NESTED = 10_000  # at most so many members of a nested archive are read

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from ci_tools.catalog.providers import windows_libraries
 from ci_tools.errors import Rejected
+from ci_tools.formats.binaries.pe import Import
 from ci_tools.machine.process import Ended, run, start_module, tail
 from ci_tools.model.files import Level
 from ci_tools.model.versions import Minor, admits, parse_specifiers
 from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.formats.binaries.pe import Import
 
 MAX_PYTHONS = 20  # newer than that of a tag
 EVERY_PYTHON = re.compile(r"py\d+-none-")

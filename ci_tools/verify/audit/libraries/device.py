@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO
 
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.formats.binaries.fatbinary import PTX, CompiledUnit, Image, ImageSize, images, measure_images, units
 from ci_tools.model.files import Level
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate, read_each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ci_tools.model.platforms import AcceleratorKind
 
 LOOSE = tuple(ending for kind in KINDS.values() for ending in kind.loose)
 HOLDS_DEVICE_CODE = frozenset({"ELF", "PE", "static library", "CUDA fatbinary"})

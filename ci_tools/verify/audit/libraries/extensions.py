@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ci_tools.catalog.symbols import is_in_every_process, is_torch_symbol, missing_in
+from ci_tools.formats.binaries.elf import Linking
 from ci_tools.model.files import Level
 from ci_tools.model.versions import Minor
 from ci_tools.verify.audit.subject import DATA, Flaw, Member, Subject, abbreviate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.formats.binaries.elf import Linking
 
 # The suffixes of importlib.machinery.EXTENSION_SUFFIXES on any system, and those of PyPy and GraalPy.
 SUFFIX = re.compile(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
 
 from ci_tools.formats.binaries.elf import Elf, Extent, Section, read_elf
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate, read_each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 X86_64 = 62  # e_machine
 NOTES = ".note.gnu.property"

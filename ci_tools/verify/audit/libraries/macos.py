@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ci_tools.errors import Rejected
+from ci_tools.formats.binaries.macho import MachO
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import DATA, Flaw, Subject, abbreviate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.formats.binaries.macho import MachO
 
 TAG = re.compile(r"macosx_(?P<major>\d+)_(?P<minor>\d+)_(?P<machine>\w+)")
 MACHINES = {"universal2": {"x86_64", "arm64"}, "intel": {"x86_64", "i386"}}

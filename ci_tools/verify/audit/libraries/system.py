@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog
 from ci_tools.errors import Rejected
+from ci_tools.formats.binaries.elf import Linking
 from ci_tools.formats.binaries.magic import machines
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw, Member, Subject, abbreviate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from auditwheel.policy import Policy  # type: ignore[import-untyped]
 
-    from ci_tools.formats.binaries.elf import Linking
 
 MAX_DEBUG_BYTES = 16 << 20  # of a library's .debug_* sections
 

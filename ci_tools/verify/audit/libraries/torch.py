@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterable, Iterator, Mapping
+from typing import BinaryIO
 
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
-from ci_tools.formats.binaries.elf import Extent, read_elf
+from ci_tools.formats.binaries.elf import Bindings, Extent, read_elf
 from ci_tools.model.files import Level
+from ci_tools.model.plan import Job
+from ci_tools.model.versions import Minor
 from ci_tools.verify.audit.metadata.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate, read_each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ci_tools.formats.binaries.elf import Bindings
-    from ci_tools.model.plan import Job
-    from ci_tools.model.versions import Minor
-
 
 # TORCH_LIBRARY(ns, m) makes the function TORCH_LIBRARY_init_ns, TORCH_LIBRARY_IMPL(ns, KEY, m) another one that ends in
 # ns_KEY_1 (torch/library.h), and names of C++ begin with their length.

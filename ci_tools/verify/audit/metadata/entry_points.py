@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigError
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Rejected
+from ci_tools.formats.wheel import Wheel
 from ci_tools.model.files import Level
 from ci_tools.source.syntax import parse_module
 from ci_tools.verify.audit.subject import DATA, Flaw, Member, Subject
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ci_tools.formats.wheel import Wheel
 
 ENTRY_POINT = re.compile(
     r"(?P<module>[\w.]+)\s*(?::\s*(?P<object>[\w.]+))?\s*(?:\[[^\]]*[^\]\s][^\]]*\])?"

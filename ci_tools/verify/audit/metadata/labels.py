@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
 from ci_tools.addresses import redact
 from ci_tools.formats.pypi_rules import (
@@ -26,10 +28,7 @@ from ci_tools.model.versions import Minor, admits, parse_requirement, parse_spec
 from ci_tools.verify.audit.subject import Flaw, Subject, abbreviate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from packaging.requirements import Requirement
-    from packaging.version import Version
 
 
 TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")

@@ -11,22 +11,17 @@ import re
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from ci_tools.build.containers.engines import fetch_image, find_engine, find_image
+from ci_tools.build.containers.engines import Engine, fetch_image, find_engine, find_image
 from ci_tools.build.toolchain import libc
 from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.machine.runner import host
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.build.containers.engines import Engine
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine
 
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 GLIBC = re.fullmatch(r"glibc 2\.(\d+)", libc())

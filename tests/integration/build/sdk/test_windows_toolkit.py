@@ -7,8 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from packaging.specifiers import SpecifierSet
@@ -18,6 +18,7 @@ from ci_tools.build.cuda_toolkits import CudaToolkits
 from ci_tools.build.sdk.cuda_windows import LAYOUT, WINDOWS
 from ci_tools.build.sdk.installed import Bounds, Msvc, msvc_variables, read_bounds
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
+from ci_tools.build.sdk.torch_parts import TorchParts
 from ci_tools.errors import MachineError
 from ci_tools.formats.binaries.fatbinary import units
 from ci_tools.machine.context import Outside, Silent
@@ -27,11 +28,6 @@ from ci_tools.model.versions import Minor
 from tests.builders.sources import write
 from tests.builders.visual_studio import program
 from tests.unit.build.sdk.test_cuda_windows import job
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ci_tools.build.sdk.torch_parts import TorchParts
 
 PROGRAM = re.compile(r'"*(?:%CICC_PATH%\\)?(cl\.exe|cudafe\+\+|cicc|ptxas|fatbinary)"? ')
 WINE, GCC = shutil.which("wine"), shutil.which("x86_64-w64-mingw32-gcc")

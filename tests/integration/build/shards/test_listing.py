@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.build.shards.listing import ListedBuild
 from ci_tools.build.units.store import UnitStore
 from tests.builders.sources import write
-from tests.builders.units import open_units
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.builders.units import Units
+from tests.builders.units import Units, open_units
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
 

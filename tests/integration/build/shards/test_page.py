@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.builders.sources import write
 from tests.builders.walkthroughs import commands, read_blocks, write_file
 from tests.integration.build.shards.test_shards import list_files
 from tests.integration.build.units.test_build_systems import check_out
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [
     pytest.mark.long,

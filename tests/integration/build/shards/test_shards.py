@@ -10,20 +10,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from ci_tools.machine.storage import sha256_of
 from tests.builders.sources import write
 from tests.integration.build.units.test_build_systems import PROJECT, VERSION, check_out
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.integration.conftest import CommandLine, Ran
+from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not shutil.which("unshare"), reason="needs Linux")]
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from ci_tools.build.units.store import UnitStore
-from tests.builders.units import open_units
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.builders.units import Units
+from tests.builders.units import Units, open_units
 
 
 @pytest.fixture(scope="module")

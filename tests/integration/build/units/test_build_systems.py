@@ -5,17 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.machine.storage import sha256_of
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.long
 

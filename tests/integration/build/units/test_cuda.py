@@ -6,23 +6,19 @@ import os
 import shutil
 import sysconfig
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from ci_tools.build.units.forecast import keep_job, read_made
 from ci_tools.build.units.store import UnitStore
+from ci_tools.model.plan import Plan
 from ci_tools.source.files import Tree
 from tests.builders.sources import write
-from tests.builders.units import open_units
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.model.plan import Plan
-    from tests.builders.units import Units
+from tests.builders.units import Units, open_units
 
 pytestmark = pytest.mark.long
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.builders.sources import write
 from tests.integration.build.units.test_build_systems import BINDING, CONFIG, PROJECT, VERSION, build, check_out
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.long
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from ci_tools.build.units.store import UnitStore
 from tests.builders.sources import write
-from tests.builders.units import open_units
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ci_tools.build.units.store import UnitStore
-    from tests.builders.units import Units
+from tests.builders.units import Units, open_units
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
 

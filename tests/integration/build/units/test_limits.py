@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +19,7 @@ from ci_tools.build.units.report import COMPILED, LEFT
 from ci_tools.build.units.store import UnitStore
 from tests.builders.sources import write
 from tests.integration.build.units.test_build_systems import PROJECT, SOURCES, VERSION, check_out
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine
+from tests.integration.conftest import CommandLine
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
 HUGE = 1 << 60

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.build.units.store import UnitStore
 from tests.builders.sources import write
-from tests.builders.units import open_units
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.builders.units import Units
+from tests.builders.units import Units, open_units
 
 pytestmark = pytest.mark.long
 

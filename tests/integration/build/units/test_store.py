@@ -9,17 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.build.units.store import UnitStore, read_cost
 from tests.builders.sources import write
 from tests.builders.units import open_units
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")
 SOURCE = {"a.cpp": "int f() { return 1; }\n", "b.cpp": "int f() { return 1; }\n"}

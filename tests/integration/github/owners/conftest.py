@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.builders.owner_issues import CONFIG
+from tests.servers.github import GitHub
 from tests.servers.github_issues import Talk, settle
-
-if TYPE_CHECKING:
-    from tests.servers.github import GitHub
 
 
 @pytest.fixture

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.servers.github import REPOSITORY, TOKEN, GitHub
+from tests.servers.github_issues import Talk
 from tests.servers.prepared import Called, run_prepared
-
-if TYPE_CHECKING:
-    from tests.servers.github_issues import Talk
 
 pytestmark = pytest.mark.slow
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.github import owners
 from tests.builders.owner_issues import CONFIG, only, tell
-
-if TYPE_CHECKING:
-    from tests.servers.github import GitHub
-    from tests.servers.github_issues import Talk
-
+from tests.servers.github import GitHub
+from tests.servers.github_issues import Talk
 
 pytestmark = pytest.mark.slow
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.errors import LeftUndone
 from tests.builders.owner_issues import CONFIG, LATER, only, tell
+from tests.servers.github import GitHub
 from tests.servers.github_issues import BOT, Talk
-
-if TYPE_CHECKING:
-    from tests.servers.github import GitHub
-
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.builders.bucket_parts import Here, part_of
 from tests.servers import buckets
-from tests.servers.buckets import CREDENTIALS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.buckets import Bucket
+from tests.servers.buckets import CREDENTIALS, Bucket
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from ci_tools.errors import InputError
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain import look
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.promotion import promote
 from ci_tools.publish.targets.addresses import index_of
@@ -22,13 +23,9 @@ from tests.builders.bucket_parts import CUDA, PURE, Here, part_of, publish
 from tests.builders.installers import run_client
 from tests.builders.wheels import hexdigest, make
 from tests.servers import buckets
-from tests.servers.buckets import BUCKET
+from tests.servers.buckets import BUCKET, Bucket
 from tests.servers.prepared import PIP, Other, run_prepared
 from tests.servers.uploads import UV
-
-if TYPE_CHECKING:
-    from ci_tools.index.wheel_index import WheelIndex
-    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,19 +18,12 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.bucket_parts import CUDA, PURE, Here, publish
-from tests.builders.publishers import Job, publishers
+from tests.builders.publishers import Job, Publishers, publishers
 from tests.builders.releases import item, unit
 from tests.builders.wheels import edited, hexdigest, make
 from tests.servers import buckets
-from tests.servers.faults import proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.builders.publishers import Publishers
-    from tests.servers.buckets import Bucket
-    from tests.servers.faults import Event
+from tests.servers.buckets import Bucket
+from tests.servers.faults import Event, proxy
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -17,18 +18,11 @@ from ci_tools.publish.targets.addresses import index_of
 from tests.builders.bucket_parts import PURE, Here
 from tests.builders.releases import item, receipt, unit
 from tests.builders.wheels import make
-from tests.servers.buckets import CREDENTIALS
-from tests.servers.faults import Fault, proxy
+from tests.integration.conftest import CommandLine
+from tests.servers.buckets import CREDENTIALS, Bucket
+from tests.servers.faults import Event, Fault, Proxy, proxy
 from tests.servers.uploads import free_port
 from tests.unit.index.test_units import JOBS, SDIST, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.integration.conftest import CommandLine
-    from tests.servers.buckets import Bucket
-    from tests.servers.faults import Event, Proxy
 
 pytestmark = pytest.mark.slow
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -13,8 +14,6 @@ from tests.servers.framing import FolderHandler, Server
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
 SCREEN: ViewportSize = {"width": 1280, "height": 720}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from ci_tools.install.lock import LockedWheel
 from ci_tools.model.names import FileName, Sha256
 from tests.builders import javascript
 from tests.unit.install.test_fatwheel_backend import lock_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

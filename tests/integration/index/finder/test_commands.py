@@ -17,13 +17,12 @@ import pytest
 
 from ci_tools.machine.storage import cache_folder, fill_once
 from tests.builders.finder_site import CUDA, OURS, Site, Watched, choose, commands
-from tests.servers.prepared import PIP, run_prepared
+from tests.servers.prepared import PIP, Called, run_prepared
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-    from tests.servers.prepared import Called
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the finder is looked at through playwright")
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ import pytest
 
 from tests.builders.barriers import find_barriers
 from tests.builders.finder_site import HOSTILE, OTHERS, Site, Watched, write
+from tests.integration.conftest import CommandLine
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from tests.integration.conftest import CommandLine
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the finder is looked at through playwright")
 pytestmark = pytest.mark.slow

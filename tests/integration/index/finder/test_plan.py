@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.index.finder import page, project_data, shelf_of
 from ci_tools.index.pages import IndexedFile
+from ci_tools.model.plan import Plan
 from ci_tools.publish.release_plan import release_of
 from tests.builders import javascript
 from tests.builders.sources import lend_tools, plan_of, write
-
-if TYPE_CHECKING:
-    from ci_tools.model.plan import Plan
 
 pytestmark = pytest.mark.slow
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.github.client import Hub
 from ci_tools.index.maintain.remakes import note_attested, note_word
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.storage import sha256_of
 from ci_tools.publish.targets.github_release.remakes import list_remakes
 from tests.builders import wheels
@@ -18,14 +21,7 @@ from tests.builders.indexes import CUDA, PURE, demo_index, root
 from tests.builders.remade import write_stating_wheel, write_wheel_of_others
 from tests.integration.test_index_of_repositories import files_of, upload, write_all
 from tests.integration.test_releasepages import hub, outside
-from tests.servers.github import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
-    from tests.servers.github import GitHub
+from tests.servers.github import REPOSITORY, GitHub
 
 pytestmark = pytest.mark.slow
 __all__ = ["hub"]  # a fixture

@@ -3,23 +3,17 @@ from __future__ import annotations
 import json
 import random
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.index import maintain
-from ci_tools.index.objects.store import FolderStore
+from ci_tools.index.objects.store import Content, FolderStore, Found
 from ci_tools.index.wheel_index import WheelIndex
-from ci_tools.machine.context import Silent
+from ci_tools.machine.context import Outside, Silent
 from tests.builders.indexes import CUDA, LATER, PURE, STRAY, entry, found, leave, root
 from tests.builders.wheels import listed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.objects.store import Content, Found
-    from ci_tools.machine.context import Outside
 
 MANIFEST = ".fatwheel/projects/demo.json"
 

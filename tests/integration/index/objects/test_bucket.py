@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,13 +26,7 @@ from tests.builders import releases
 from tests.builders.bucket_parts import CUDA, PURE, Here, publish
 from tests.builders.releases import Words, item, unit
 from tests.builders.wheels import make
-from tests.servers.faults import Fault, proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.servers.faults import Event, Proxy
+from tests.servers.faults import Event, Fault, Proxy, proxy
 
 pytestmark = pytest.mark.slow
 

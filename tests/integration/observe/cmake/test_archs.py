@@ -5,29 +5,24 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools import catalog
+from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.release_names import label_archs
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
-from ci_tools.model.evidence import Binding
+from ci_tools.model.evidence import Binding, CellEvidence
+from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Accelerator
 from ci_tools.model.versions import Minor
 from ci_tools.observe import collector
 from ci_tools.plan import make
 from ci_tools.source import files as source
 from tests.builders.sources import request_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.catalog import Catalog
-    from ci_tools.model.evidence import CellEvidence
-    from ci_tools.model.plan import Plan
 
 pytestmark = pytest.mark.slow  # real processes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +13,8 @@ from ci_tools.errors import InputError
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.plan import make
+from ci_tools.plan.make import Planned
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.plan.make import Planned
 
 pytestmark = pytest.mark.slow  # real processes
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
-from ci_tools.model.evidence import Binding, CellEvidence
+from ci_tools.model.evidence import Binding, CellEvidence, Evidence, PlatformEvidence
 from ci_tools.observe import collector
 from ci_tools.observe.cmake import run
 from ci_tools.source import files as source
 from tests.builders.sources import lend_tools, request_of, world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.evidence import Evidence, PlatformEvidence
 
 pytestmark = pytest.mark.slow  # real processes
 

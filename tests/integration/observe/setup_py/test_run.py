@@ -6,22 +6,18 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from ci_tools import sandbox
 from ci_tools.errors import MachineError
 from ci_tools.machine import seals
+from ci_tools.model.evidence import Evidence
 from ci_tools.observe import laboratory
 from tests.builders.sources import evidence_of, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ci_tools import sandbox
-    from ci_tools.model.evidence import Evidence
 
 pytestmark = pytest.mark.slow  # many real processes
 

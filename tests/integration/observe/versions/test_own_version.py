@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.context import Outside
 from ci_tools.observe import laboratory
 from ci_tools.observe.versions import ask
 from ci_tools.plan import plan_file
@@ -18,12 +21,6 @@ from ci_tools.source.files import tree_at
 from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import git, write
 from tests.builders.tagged import CONFIG, TOOLS, ask_plan, commit, repository, tagged_world
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 pytestmark = pytest.mark.slow
 QUICK = ("hatch-vcs",)

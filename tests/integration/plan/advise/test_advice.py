@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -33,9 +33,6 @@ from tests.builders.advised import (
     planned_of,
 )
 from tests.builders.sources import demo
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),

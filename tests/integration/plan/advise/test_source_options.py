@@ -6,20 +6,16 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.plan import make
 from ci_tools.verify import patches
+from ci_tools.verify.patches import Patched
 from tests.builders.advised import PYTHONS, SETUPTOOLS, consult
 from tests.builders.compilers import compile_cxx, has_compiler
 from tests.builders.sources import committed, demo, shared_world, write
-
-if TYPE_CHECKING:
-    from ci_tools.verify.patches import Patched
-    from tests.integration.conftest import CommandLine
-
+from tests.integration.conftest import CommandLine
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,6 @@ from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import compare
 from tests.builders.sources import demo, world
 from tests.unit.plan.compare.test_comparison import told
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 CATALOG = catalog.load()
 TORCH, PYTHON = "#include <torch/extension.h>\n", "#include <Python.h>\n"

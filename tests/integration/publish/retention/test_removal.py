@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,10 +17,6 @@ from ci_tools.recipes.readme import BEGIN, END
 from tests.builders import releases, wheels
 from tests.servers.github import HEAD, REPOSITORY, TOKEN, Fault, GitHub, github_server, rate_limited, refusal
 from tests.servers.prepared import run_prepared
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from zipfile import ZipFile
 
 import pytest
 
 from ci_tools.build.units.launchers import find_store
 from ci_tools.errors import InputError, MachineError
+from ci_tools.index.objects.store import Store
+from ci_tools.model.plan import Plan
 from ci_tools.publish import shared_units
 from ci_tools.publish.shared_units import copy_units, list_files, open_place, share_units
+from tests.builders.bucket_parts import Here
 from tests.builders.releases import Words
 from tests.builders.sources import world, write
 from tests.builders.units import open_units
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ci_tools.index.objects.store import Store
-    from ci_tools.model.plan import Plan
-    from tests.builders.bucket_parts import Here
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.publish.targets.addresses import index_of, targets_of
 from tests.builders.sources import world
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.slow

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError, MachineError
+from ci_tools.index.units import Unit
 from ci_tools.index.wheel_index import explain_refusal
 from ci_tools.machine.context import Silent
 from ci_tools.machine.http.policy import REQUEST
@@ -21,15 +23,9 @@ from tests.builders.sources import world
 from tests.builders.wheels import make
 from tests.servers import buckets
 from tests.servers.assets import assets
+from tests.servers.buckets import Bucket
 from tests.servers.github import github_server
 from tests.servers.uploads import pypiserver, sdist
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.index.units import Unit
-    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.unit.source.backends.test_meson import found
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROJECT = "project('demo', 'c')\npy = import('python').find_installation()\n"
 PURE = f"{PROJECT}py.install_sources('demo.py')\n"

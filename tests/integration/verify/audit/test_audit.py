@@ -2,21 +2,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.model.files import Finding, Level
+from ci_tools.model.plan import Job
 from ci_tools.verify.audit import audit
 from tests.builders.wheels import ABI3, LINUX, library, make
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,10 @@ import functools
 import random
 import tempfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,17 +17,13 @@ from hypothesis import strategies as st
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.wheel import open_wheel
+from ci_tools.model.files import Finding
+from ci_tools.model.plan import Job
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
 from tests.builders.audited import INFO, LIMITS, planned
 from tests.builders.wheels import ABI3, LINUX, PURE, make, members_of, recorded
 from tests.unit.verify.audit.test_audit import LIMITED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ci_tools.model.files import Finding
-    from ci_tools.model.plan import Job
 
 RECORD, METADATA, WHEEL = (f"{INFO}/{file}" for file in ("RECORD", "METADATA", "WHEEL"))
 MODULE = b"def double(x):\n    return x * 2\n"

@@ -8,17 +8,14 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.builders import own_backend, remade
 from tests.builders.remade import Released
-from tests.integration.conftest import REPOSITORY, own_python
+from tests.integration.conftest import REPOSITORY, CommandLine, Ran, own_python
 from tests.servers.assets import assets
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = pytest.mark.slow
 

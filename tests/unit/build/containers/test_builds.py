@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from ci_tools.build.containers import builds
 from ci_tools.build.containers.builds import Container, explain_failure, read_requirements
 from ci_tools.build.containers.engines import EngineImage
-from ci_tools.build.containers.runs import OUT, Mount
-from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.build.containers.runs import OUT, Mount, Runs
+from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.machine.process import Ended
 from ci_tools.plan import make
 from tests.builders.sources import demo, world, world_with_tools
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.build.containers.runs import Runs
-    from ci_tools.errors import FatwheelError
 
 PRINTED = """\
 build demo-1.0.whl (2.0 s)

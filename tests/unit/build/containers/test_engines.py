@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,17 +12,12 @@ from ci_tools import catalog
 from ci_tools.build.containers import engines
 from ci_tools.build.containers.engines import Engine, choose, explain, fetch_image, find_engine, find_image, qualify
 from ci_tools.errors import InputError, MachineError
-from ci_tools.model.plan import JobKind
+from ci_tools.model.plan import Job, JobKind
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import ToolchainKind
 from tests.builders.engines import write_engine
 from tests.builders.plans import job_of
 from tests.builders.sources import world
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job
 
 ROOTLESS = Engine("podman", "podman", is_rootless=True)
 SHA = "sha256:" + "ab" * 32

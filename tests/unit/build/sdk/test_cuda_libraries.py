@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.build.cuda_toolkits import link_variables
 from ci_tools.build.sdk.cuda_libraries import complete_links
 from ci_tools.formats.binaries.elf import linking
 from ci_tools.machine.process import clean_environment
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER = "int CUDAAPI cuInit(unsigned int Flags);\n"
 SOURCE = "extern int cuInit(unsigned int); int f(void) { return cuInit(0); }\n"

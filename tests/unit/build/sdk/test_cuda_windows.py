@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,18 +19,14 @@ from ci_tools.catalog.providers import cuda_parts
 from ci_tools.errors import MachineError
 from ci_tools.formats.binaries.elf import Extent
 from ci_tools.formats.binaries.pe import read_pe
+from ci_tools.machine.context import Outside
+from ci_tools.model.plan import Job
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor
 from tests.builders.plans import job_of
 from tests.builders.sources import world, write
 from tests.builders.visual_studio import HOST_CONFIG, VisualStudio, program
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.plan import Job
 
 CUDA = Accelerator(NVIDIA, Minor(13, 0))
 SAYS = "echo 'Cuda compilation tools, release 13.0, V13.0.88'"

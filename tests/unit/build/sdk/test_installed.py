@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,14 +22,10 @@ from ci_tools.build.sdk.installed import (
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.errors import InputError, MachineError
+from ci_tools.model.plan import Job
 from ci_tools.model.platforms import Platform
 from tests.builders.sources import PROJECT, plan_of, request_of, world, write
 from tests.builders.visual_studio import HOST_CONFIG, VSWHERE, VisualStudio, program
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job
 
 KNOWN = catalog.load()
 CONFIG = """\

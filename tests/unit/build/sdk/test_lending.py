@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
 from ci_tools.model.platforms import Accelerator
 from ci_tools.model.versions import Minor
 from tests.builders.sources import world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CUDA = Accelerator(NVIDIA, Minor(13, 0))
 VERSION = (

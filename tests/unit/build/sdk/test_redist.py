@@ -7,10 +7,12 @@ import hashlib
 import random
 import shutil
 import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import certifi
 import pytest
@@ -19,16 +21,11 @@ from ci_tools.build.sdk.redist import MIRROR, fetch_compiler, fetch_parts, read_
 from ci_tools.catalog import Redist
 from ci_tools.catalog.providers import cuda_parts
 from ci_tools.errors import FatwheelError, InputError, MachineError
+from ci_tools.machine.context import Outside
 from ci_tools.machine.http.policy import REQUEST
 from tests.builders.redist import Component, list_of, pack, pack_files
 from tests.builders.sources import world
 from tests.servers.package_index import Sent, index_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 X86, SBSA = "linux-x86_64", "linux-sbsa"
 RELEASE = "12.9.1"

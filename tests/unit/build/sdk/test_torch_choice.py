@@ -10,7 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import certifi
 import pytest
@@ -20,17 +20,13 @@ from ci_tools import catalog
 from ci_tools.build.sdk import torch_parts
 from ci_tools.build.sdk.link_stubs import exports_of
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
+from ci_tools.build.sdk.torch_parts import TorchParts
 from ci_tools.catalog.symbols import tables
 from ci_tools.errors import FatwheelError, InputError, MachineError
+from ci_tools.machine.context import Outside
 from tests.builders.sources import world
 from tests.builders.wheels import edited, linked, make
 from tests.servers.package_index import Sent, index_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.build.sdk.torch_parts import TorchParts
-    from ci_tools.machine.context import Outside
 
 MACHINE = platform.machine()
 PYTHON = f"cp{sys.version_info.major}{sys.version_info.minor}"

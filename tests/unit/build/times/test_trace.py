@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -18,9 +19,6 @@ from ci_tools.cli.tables.times import times_tables
 from ci_tools.errors import InputError
 from tests.builders.sources import write
 from tests.builders.times import GIB, job, unit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # The fields that the description of the format asks for, by the phase of an event.
 FIELDS = {

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.build.units.calls import CompilerCall, read_call
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HERE = Path("/project")
 ARCH = "-gencode=arch=compute_90,code=sm_90"

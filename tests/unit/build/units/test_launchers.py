@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
@@ -12,10 +12,8 @@ from ci_tools.build.units.calls import CompilerCall
 from ci_tools.build.units.launchers import open_store, read_switch
 from ci_tools.build.units.report import COMPILED, PLAIN, SAME_TEXT, UNCHANGED, UnitReport
 from ci_tools.errors import InputError
+from ci_tools.model.plan import Job
 from tests.builders.sources import world
-
-if TYPE_CHECKING:
-    from ci_tools.model.plan import Job
 
 ON_GITHUB = {"GITHUB_ACTIONS": "true"}
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.build.units import passes
 from ci_tools.build.units.calls import read_call
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TEXT = b'# 0 "a.cpp"\n# 1 "/usr/include/s.h" 1 3\nint s;\n# 2 "a.cpp" 2\n\n\nint a;\n'
 SAME = {

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.cli.tables.change import describe_starter
 from ci_tools.config import loader, starter
+from ci_tools.config.starter import WrittenConfig
 from ci_tools.errors import InputError
+from ci_tools.model.request import Request
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import shared_world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.config.starter import WrittenConfig
-    from ci_tools.model.request import Request
 
 pytestmark = pytest.mark.slow
 LONG = pytest.mark.long

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,17 +14,12 @@ from ci_tools import catalog
 from ci_tools.config import starter
 from ci_tools.config.starter.sdist_choice import choose_sdist
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside
 from ci_tools.model.names import Sha256
 from ci_tools.model.request import SdistSource
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import world
 from tests.servers.package_index import index_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
 
 PYPROJECT = """\
 [build-system]

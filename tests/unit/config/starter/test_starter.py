@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.config import loader, starter
+from ci_tools.config.starter import WrittenConfig
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import PathSource, Request, Route, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import committed, git, shared_world, world, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.config.starter import WrittenConfig
 
 SYSTEM = '[build-system]\nrequires = [REQUIRES]\nbuild-backend = "BACKEND"\n'
 PROJECT = '[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.12"\ndependencies = ["torch>=2.8"]\n'

@@ -7,13 +7,15 @@ import hashlib
 import io
 import os
 import zipfile
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import requests
 
 from ci_tools import catalog
+from ci_tools.catalog import TorchRelease
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
@@ -25,12 +27,6 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.versions import Minor, Python
 from tests.builders.sources import demo, write
 from tests.servers.package_index import Index, Sent, index_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.catalog import TorchRelease
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

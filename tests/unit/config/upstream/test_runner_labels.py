@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +20,6 @@ from ci_tools.errors import MachineError
 from tests.builders.sources import demo
 from tests.servers.framing import FolderHandler, Server
 from tests.servers.threads import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NAME = "fatwheel.catalog.toml"
 LABELS = tables.read("runners")["labels"]

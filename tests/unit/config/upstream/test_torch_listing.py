@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pytest
 import requests
 
 from ci_tools import catalog
+from ci_tools.catalog import TorchRelease
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config import loader
 from ci_tools.config.upstream import catalog_update
@@ -22,12 +25,6 @@ from tests.builders.sources import demo, write
 from tests.servers.package_index import index_of, over_http
 from tests.unit.config.test_torch_axis import ROW
 from tests.unit.config.upstream.test_catalog_update import FILE, Said
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.catalog import TorchRelease
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import lz4.block
 import pytest
@@ -17,10 +17,6 @@ from ci_tools.formats.binaries.fatbinary import Code, Image, images, read_undefi
 from ci_tools.formats.binaries.offload import zstd
 from tests.builders.compilers import fetch_cuda_program, run_nvcc
 from tests.builders.wheels import LTO, PTX, SASS, entry, library, unit, with_section
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 A, F, LZ4_PACKED, ZSTD_PACKED = 0x100000, 0x200000, 0x2000, 0x8000
 

@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pefile  # type: ignore[import-untyped]  # it has no types
 import pytest
@@ -17,15 +17,9 @@ from hypothesis import strategies as st
 from ci_tools.errors import Rejected
 from ci_tools.formats.binaries.elf import Extent
 from ci_tools.formats.binaries.fatbinary import images
-from ci_tools.formats.binaries.pe import Import, read_pe
+from ci_tools.formats.binaries.pe import Import, Pe, read_pe
 from tests.builders.wheels import PTX, SASS, entry, unit
 from tests.builders.windows import FIRST, WIN32, dll, link
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.formats.binaries.pe import Pe
-
 
 IMPORTS = {"python312.dll": ("PyInit_", "_Py_NoneStruct"), "WS2_32.dll": (7, "socket")}
 DELAYED = {"nvcuda.dll": ("cuInit",)}

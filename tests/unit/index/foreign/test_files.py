@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +13,6 @@ from ci_tools.index.objects.store import Entry, FolderStore
 from ci_tools.index.pages import ADOPTED, IndexedFile
 from ci_tools.machine.context import Silent
 from tests.builders.wheels import hexdigest, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 WHEEL = "demo-1.0-py3-none-any.whl"
 BASE = "https://x.example/whl/"

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Outside, Silent
 from tests.builders.indexes import demo_index
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
 
 
 @pytest.fixture

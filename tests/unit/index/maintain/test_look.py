@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from ci_tools.errors import InputError
 from ci_tools.index import maintain
 from ci_tools.index.maintain import look
 from ci_tools.index.manifest import Root
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.promotion import promote
 from ci_tools.publish.targets.addresses import index_of
@@ -17,14 +20,6 @@ from tests.builders.indexes import CUDA, PURE, STRAY, entry, found, rewrite, roo
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import make
 from tests.servers.buckets import CREDENTIALS, NO_PROXY, keys, moto
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
-
 
 TEST_INFRA = '<!DOCTYPE html>\n<html><body>\n<a href="torch/">torch</a><br/>\n'  # its front page, up to ours
 

@@ -1,21 +1,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.index import maintain
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from tests.builders import releases
 from tests.builders.indexes import CUDA, LATER, PURE, SDIST, found, root
 from tests.builders.releases import item, unit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
 
 
 def yanked(index: WheelIndex, folder: str = "cu130") -> list[str]:

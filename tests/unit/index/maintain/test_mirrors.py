@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,18 +11,14 @@ from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index.maintain import yank
 from ci_tools.index.maintain.mirrors import OTHERWISE, UNLIKE, copy_missing, differences
+from ci_tools.index.units import Unit
+from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Silent
 from ci_tools.publish import transaction
 from ci_tools.publish.targets.addresses import indexes_of
 from tests.builders import releases
 from tests.builders.sources import world
 from tests.builders.wheels import broken, listed, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.units import Unit
-    from ci_tools.index.wheel_index import WheelIndex
 
 
 @pytest.fixture

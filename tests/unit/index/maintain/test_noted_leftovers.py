@@ -1,23 +1,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.index import maintain
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.maintain import look
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from tests.builders import releases
 from tests.builders.indexes import CUDA, PURE, STRAY, found, leave, root
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from ci_tools.index.maintain.rebuild import manifest_from_pages
 from ci_tools.index.manifest import Root, parse_manifest
 from ci_tools.index.pages import IndexedFile, Link
 from ci_tools.index.units import Offer
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.hand_made_index import by_hand
@@ -19,12 +22,6 @@ from tests.builders.index_pages import project_html
 from tests.builders.indexes import CUDA, LATER, PURE, SDIST, entry, found, root
 from tests.builders.releases import folder_index, item, unit
 from tests.builders.wheels import listed, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
 
 MANIFEST = ".fatwheel/projects/demo.json"
 LOST = pytest.mark.parametrize("data", ["[]", '{"generation": 5, "files": [{', None], ids=["other", "cut", "gone"])

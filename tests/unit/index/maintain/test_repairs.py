@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,20 +13,13 @@ from ci_tools.index import maintain
 from ci_tools.index.maintain import look
 from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.wheel_index import WheelIndex
-from ci_tools.machine.context import Silent
+from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.indexes import CUDA, LATER, PURE, SDIST, entry, found, rewrite, root
 from tests.builders.releases import item, unit
 from tests.builders.wheels import broken, listed, make
 from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, moto
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-
 
 AS_IT_WAS = "written again, with what it listed"
 

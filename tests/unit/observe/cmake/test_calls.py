@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from ci_tools.observe.cmake.calls import read_observed_call
 from ci_tools.observe.observation import Observed
-
-if TYPE_CHECKING:
-    from ci_tools.source.backends.cmake_call import CmakeCall
+from ci_tools.source.backends.cmake_call import CmakeCall
 
 
 def called(*calls: tuple[str, ...], folder: str = ".", **env: str) -> CmakeCall:

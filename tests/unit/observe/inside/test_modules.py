@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from collections.abc import Callable, Iterable
 from importlib.metadata import Distribution, DistributionFinder, EntryPoints, MetadataPathFinder
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
@@ -12,9 +14,6 @@ import pytest
 from ci_tools.observe.inside.modules import remember_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
     Find: TypeAlias = Callable[..., EntryPoints]
 
 GROUP = "demo.group"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from ci_tools.observe.versions.inside import StandIns
 from ci_tools.source.files import tree_at
 from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
 from ci_tools.plan.compare.sentences import sentences, to_json
 from tests.builders.sources import demo, shared_world
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CATALOG = catalog.load()
 CONFIG = """\

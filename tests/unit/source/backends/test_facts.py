@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from ci_tools.source.backends.facts import apply_declared_tag
 from ci_tools.source.files import tree_at
 from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import CONFIG, request_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WHY = "setup.py:1: it imports skbuild, which is not simulated"
 UNKNOWN = CellEvidence(

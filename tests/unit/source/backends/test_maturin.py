@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -8,14 +8,9 @@ from ci_tools.errors import InputError
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.versions import Minor, Python
 from ci_tools.source import backends
-from ci_tools.source.backends import CellFacts
+from ci_tools.source.backends import CellFacts, Read
 from tests.builders.sources import CONFIG, demo, plan_of
 from tests.unit.source.backends.test_declarative import opened, pyproject
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.source.backends import Read
 
 FULL, NONE, STABLE, UNKNOWN = (Binding.FULL, None, None), (Binding.NONE, None, None), Binding.STABLE, Binding.UNKNOWN
 ABI3 = (STABLE, Minor(3, 8), None)

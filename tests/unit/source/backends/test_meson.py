@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.versions import Minor, Python
 from ci_tools.source import backends
-from ci_tools.source.backends import CellFacts
+from ci_tools.source.backends import CellFacts, Read
 from tests.builders.sources import CONFIG
 from tests.unit.source.backends.test_declarative import BINARY, opened, pyproject
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.source.backends import Read
 
 NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
 PROJECT = "project('demo', 'c')\npy = import('python').find_installation()\n"

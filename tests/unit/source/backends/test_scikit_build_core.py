@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.versions import Minor, Python
 from ci_tools.source import backends
-from ci_tools.source.backends import CellFacts, Forced
+from ci_tools.source.backends import CellFacts, Forced, Read
 from ci_tools.source.backends.scikit_build_core import states_limit
 from tests.unit.source.backends.test_declarative import BINARY, opened, pyproject
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ci_tools.source.backends import Read
 
 NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
 LINUX = CellFacts("linux", "x86_64", Python.parse("3.12"))

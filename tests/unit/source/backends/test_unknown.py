@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.model.evidence import Extensions
 from ci_tools.source import backends
 from tests.unit.source.backends.test_declarative import BINARY, CELL, opened, pyproject
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NONE, UNKNOWN = Extensions.NONE, Extensions.UNKNOWN
 WRAPPER = pyproject("own:api", "", "hatchling").replace("[project]", "backend-path = ['tools']\n[project]")

@@ -2,25 +2,20 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from ci_tools.model.files import Level
+from ci_tools.model.plan import Job
 from ci_tools.model.platforms import Cell, Platform
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
 from tests.builders.audited import INFO, PE, SBOM, findings, native, planned, raw, rewritten
 from tests.builders.wheels import LINUX, PTX, PURE, SASS, edited, entry, library, linked, make, unit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ci_tools.model.plan import Job
-
 
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")
 LIMITED = library(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,6 @@ from ci_tools.errors import InputError
 from ci_tools.model.request import Channel, Edition
 from ci_tools.verify.remake.stated import read_stated
 from tests.builders.remade import write_stating_wheel
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = "demo-1.0-py3-none-any.whl"
 

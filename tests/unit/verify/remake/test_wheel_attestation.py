@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ci_tools.verify.remake.attested import find_attestation
 from tests.builders.attestations import WORKFLOW, sign_provenance
 from tests.builders.sources import write
 from tests.servers.assets import assets
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHA, HERE = "a" * 64, "https://github.com/octo/demo"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,6 @@ from ci_tools.machine import waits
 from tests.builders.github_units import BAD_GATEWAY, is_right, publish, target, unit
 from tests.builders.releases import Words
 from tests.servers.github import REPOSITORY, Answer, GitHub, asked_too_fast, rate_limited, refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

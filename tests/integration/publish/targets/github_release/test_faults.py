@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +15,6 @@ from tests.builders import releases, wheels
 from tests.builders.github_units import BAD_GATEWAY, PLAIN, is_right, publish, shown, target, unit
 from tests.servers.forking import CONTEXT
 from tests.servers.github import Answer, Fault, GitHub, Stored, github_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from multiprocessing.context import ForkServerProcess
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.builders.github_units import LOCAL, PLAIN, target
 from tests.builders.installers import run_client
 from tests.servers.github import REPOSITORY, TOKEN, GitHub
 from tests.servers.package_index import over_http
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -18,9 +18,6 @@ from tests.builders.forked import measure_growth
 from tests.builders.github_units import LOCAL, PLAIN, is_right, publish, shown, target, unit
 from tests.servers.forking import CONTEXT
 from tests.servers.github import HEAD, REPOSITORY, GitHub
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

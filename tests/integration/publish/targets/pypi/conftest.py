@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from ci_tools.index.units import Unit
 from tests.builders.uploaded import files
 from tests.servers.twine_program import write_python
 from tests.servers.uploads import Server, devpi, devpi_index, pypiserver, unit_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ci_tools.index.units import Unit
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,6 +16,7 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT, PyPISimple
 from twine.utils import TEST_REPOSITORY
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
+from ci_tools.index.units import Unit
 from ci_tools.machine import waits
 from ci_tools.machine.context import Silent
 from ci_tools.model.request import Route
@@ -29,11 +30,6 @@ from tests.builders.sources import world
 from tests.builders.uploaded import CUDA, NATIVE, ORDER, PURE, SDIST, files, publishing, target
 from tests.builders.wheels import hexdigest, make
 from tests.servers.uploads import PASSWORD, Server, between, pypiserver, sdist, unit_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ci_tools.index.units import Unit
 
 pytestmark = pytest.mark.slow
 

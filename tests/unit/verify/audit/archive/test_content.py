@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,6 @@ from ci_tools.model.files import Level
 from ci_tools.verify.audit import audit
 from tests.builders.audited import INFO, OLD, PE, TORCH_FIELD, WINDOWS, findings, planned, raw, seen
 from tests.builders.wheels import LINUX, PURE, edited, linked, make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 PLAIN = linked(OLD)
 ERROR, WARNING = Level.ERROR, Level.WARNING

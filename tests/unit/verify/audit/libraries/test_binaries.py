@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from ci_tools.model.platforms import Platform
 from tests.builders.audited import findings, planned, seen
 from tests.builders.wheels import PTX, SASS, edited, entry, make, unit
 from tests.builders.windows import dll
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ONE, EVERY = (f"demo-1.0-{tag}-win_amd64.whl" for tag in ("cp312-cp312", "py3-none"))
 FREE, LIMITED = (f"demo-1.0-{tag}-win_amd64.whl" for tag in ("cp314-cp314t", "cp310-abi3"))

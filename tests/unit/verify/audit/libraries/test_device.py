@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +17,6 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit, device_images
 from tests.builders.sycl import Embedded, archive, machine_code, sycl_library
 from tests.builders.wheels import LINUX, MACHINE, PTX, SASS, edited, entry, library, linked, make, unit, with_section
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 LIMITS = {"pypi": 10**9, "github": 10**9}
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from ci_tools.model.files import Level
 from tests.builders.audited import findings, planned
 from tests.builders.wheels import make
 from tests.builders.windows import dll
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = "demo-1.0-cp312-cp312-win_amd64.whl"
 OLD, NEW = "demo/_C.cp310-win_amd64.pyd", "demo/_C.cp312-win_amd64.pyd"

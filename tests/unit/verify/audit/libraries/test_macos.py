@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from ci_tools.model.files import Level
 from tests.builders.audited import findings, planned, seen
 from tests.builders.mach_o import X86_64, dylib, universal
 from tests.builders.wheels import make
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ERROR, WARNING = Level.ERROR, Level.WARNING
 ARM = "demo-1.0-cp311-cp311-macosx_11_0_arm64.whl"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +22,6 @@ from tests.builders.audited import (
     seen,
 )
 from tests.builders.wheels import LINUX, MACHINE, edited, linked, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 PLAIN = linked(OLD)
 ERROR, WARNING = Level.ERROR, Level.WARNING

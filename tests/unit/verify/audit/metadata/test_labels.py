@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,6 @@ from ci_tools.model.plan import Library
 from tests.builders.audited import INFO, OLD, PE, SBOM, findings, native, planned, rewritten, seen
 from tests.builders.mach_o import dylib
 from tests.builders.wheels import LINUX, PURE, edited, linked, make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 THEIRS = linked(OLD, "-Wl,-soname,libtheirs-1a2b.so.1")
 PLAIN = linked(OLD)
