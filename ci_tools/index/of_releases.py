@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import (
-    Iterable,
-    Mapping,
-)
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 

@@ -31,7 +31,7 @@ from ci_tools.model.request import Request
 from ci_tools.model.versions import Python
 from ci_tools.observe.collector import gather
 from ci_tools.plan import planner
-from ci_tools.plan.advise.advice import Advice, Advised, AdvisedPlan, advise
+from ci_tools.plan.advise.advice import Advice, Advised, advise
 from ci_tools.plan.advise.option import Edits, identity
 from ci_tools.plan.advise.options import find_guard_options, find_tag_options
 from ci_tools.plan.make import Planned
@@ -68,7 +68,7 @@ def consult(planned: Planned, out: Path, outside: Outside) -> tuple[Advised, tup
     The patch of an option whose effect is not planned is tried on a copy: it is shown if its plan is made.
     """
     known = {str(job.wheel): receipt for job in planned.plan.jobs if (receipt := receipts.load(out / job.wheel))}
-    advised = advise(AdvisedPlan(planned.plan, planned.evidence, planned.catalog, planned.tree, known))
+    advised = advise(planned, known)
     found = (Patched(one, patch_of(planned.tree, one.option.edits)) for one in advised.advice)
     return advised, tuple(one if _is_planned(one, planned, outside) else one._replace(patch="") for one in found)
 

@@ -140,12 +140,11 @@ def kernels_shelf() -> Shelf:
 
 
 def evil_shelf() -> Shelf:
-    file = File(
+    entry = IndexedFile(
         name=HOSTILE,
-        address="javascript:alert(1)",
+        folder="",
         size=1,
         sha256=HOSTILE,
-        pin=HOSTILE,
         uploaded=HOSTILE,
         requires_python=HOSTILE,
         yanked=HOSTILE,
@@ -154,6 +153,7 @@ def evil_shelf() -> Shelf:
         commit=HOSTILE,
         remade=(HOSTILE, HOSTILE, HOSTILE),
     )
+    file = File(entry, address="javascript:alert(1)", pin=HOSTILE)
     offers = (Offer(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE), Offer("__proto__", "x", "", "", "", HOSTILE))
     return Shelf("evil", (ShelfVersion(HOSTILE, (file,), offers),))
 

@@ -69,11 +69,7 @@ def _make_plan() -> None:
 
 def _learn_kinds() -> None:
     """Make the functions that read what verbs read, of which cattrs writes the code."""
-    from ci_tools.index.manifest import (  # noqa: PLC0415 - see above
-        DirectoryTable,
-        ManifestTable,
-        StagedTable,
-    )
+    from ci_tools.index.manifest import DirectoryTable, ManifestTable, StagedTable  # noqa: PLC0415 - see above
     from ci_tools.index.of_releases import ListingTable  # noqa: PLC0415 - see above
     from ci_tools.model.files import Receipt  # noqa: PLC0415 - see above
     from ci_tools.model.request import CatalogRow  # noqa: PLC0415 - see above

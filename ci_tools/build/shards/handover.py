@@ -7,10 +7,7 @@ the shard is killed, and one that was cut or changed is not taken.
 from __future__ import annotations
 
 import json
-from collections.abc import (
-    Iterator,
-    Mapping,
-)
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from packaging.utils import canonicalize_name
 
@@ -19,18 +19,19 @@ from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file
 from ci_tools.index.file_names import variant_label
 from ci_tools.index.finder.axes import combinations
-from ci_tools.index.finder.shelf import File
+from ci_tools.index.finder.shelf import File, Shelf, ShelfVersion
 from ci_tools.install.lock import LockedWheel
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import read_version
-
-if TYPE_CHECKING:
-    from ci_tools.index.finder.shelf import Shelf, ShelfVersion
 
 DATA = "finder"  # the folder of the projects' data, beside the front page
 NOT_ASKED = -1  # in a row: the release does not cover the combination
 NO_FILE = -1  # in an outcome: a reason instead of a file
 SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
+SHOWN = (  # of a file, what the page says, in this order
+    *("name", "address", "size", "sha256", "pin", "uploaded", "requires_python", "yanked", "folder", "platform"),
+    *("archs", "toolchain", "commit", "lock", "origin", "gpu", "repository", "attested", "remade"),
+)
 MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "ARM64", "arm64": "ARM64"}
 
 Value = TypeVar("Value", bound="Hashable")
@@ -125,7 +126,7 @@ def _combinations_of_others(listing: ShelfVersion, tables: _Tables) -> Iterator[
     """Yield each wheel that no release offers, by its name, with the places of each machine and Python it is for."""
     offered, torches = {offer.file for offer in listing.offers}, {offer.torch: None for offer in listing.offers}
     for file in listing.files:
-        if file.lock is None or file.name in offered or file.yanked is not None or variant_label(file.name):
+        if file.lock is None or file.name in offered or file.entry.yanked is not None or variant_label(file.name):
             continue
         for os, machine, accelerator, torch, python in combinations(file, torches, tables.catalog.pythons):
             key = (
@@ -142,10 +143,8 @@ def _row(outcomes: Mapping[int, int]) -> tuple[int, ...]:
 
 def _describe_file(file: File) -> dict[str, object]:
     """Return the known facts of a file; empty ones are left out, except the reason of a yank."""
-    known = zip(File._fields, file, strict=True)
-    facts: dict[str, object] = {
-        name: value for name, value in known if value or (name == "yanked" and value is not None)
-    }
+    known = {**file.entry._asdict(), **file._asdict()}
+    facts = {name: known[name] for name in SHOWN if known[name] or (name == "yanked" and known[name] is not None)}
     return {**facts, "lock": _describe_lock(file.lock)} if file.lock else facts
 
 

@@ -44,25 +44,16 @@ class About(NamedTuple):
 class File(NamedTuple):
     """One file of an index, as shown to a visitor."""
 
-    name: str
+    entry: IndexedFile
     address: str  # relative to the index's root and quoted, or a whole URL
-    size: int  # bytes
-    sha256: str
     pin: str = ""  # its version with the local part: 0.1.0+cu130
-    uploaded: str = ""  # RFC 3339, UTC
-    requires_python: str = ""
-    yanked: str | None = None  # the reason; None: it is not yanked
     folder: str = ""  # the index folder that lists it
-    platform: str = ""  # linux-cuda; empty for the pure wheel and the sdist
-    archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX
-    toolchain: str = ""
-    commit: str = ""  # of the source it was built from
     lock: LockedWheel | None = None  # the facts by which it is chosen; None for an sdist
-    origin: str = ""  # adopted, added; empty: built by a plan
-    gpu: str = ""  # whether it was tried on a GPU, in words
-    repository: str = ""  # OWNER/REPO whose release has it
-    attested: str = ""  # yes or no: whether GitHub keeps a provenance of it; empty: not known
-    remade: tuple[str, ...] = ()  # by whom, when, and the workflow that signed it
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.entry.name
 
 
 class ShelfVersion(NamedTuple):
@@ -115,27 +106,9 @@ def _lowest_torches(offers: Mapping[str, Sequence[Offer]]) -> dict[str, str]:
 
 
 def _file(file: IndexedFile, pin: str, catalog: Catalog, lowest: str) -> File:
-    return File(
-        name=file.name,
-        address=file.at if "://" in file.at else quote_key(file.key),
-        size=file.size,
-        sha256=file.sha256,
-        pin=pin,
-        uploaded=file.uploaded,
-        requires_python=file.requires_python,
-        yanked=file.yanked,
-        folder=file.folder if not file.only_in or file.folder in file.only_in else min(file.only_in),
-        platform=file.platform,
-        archs=file.archs,
-        toolchain=file.toolchain,
-        commit=file.commit,
-        lock=_lock(file, catalog, lowest) if file.name.endswith(".whl") else None,
-        origin=file.origin,
-        gpu=file.gpu,
-        repository=file.repository,
-        attested=file.attested,
-        remade=file.remade,
-    )
+    address = file.at if "://" in file.at else quote_key(file.key)
+    folder = file.folder if not file.only_in or file.folder in file.only_in else min(file.only_in)
+    return File(file, address, pin, folder, _lock(file, catalog, lowest) if file.name.endswith(".whl") else None)
 
 
 def _lock(file: IndexedFile, catalog: Catalog, lowest: str) -> LockedWheel:

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ci_tools.catalog import Catalog
 from ci_tools.errors import InputError, count
-from ci_tools.model.evidence import Evidence
 from ci_tools.model.files import Receipt
 from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Cell
 from ci_tools.plan import planner
 from ci_tools.plan.advise.option import Option, Situation, identity
 from ci_tools.plan.advise.options import options
-from ci_tools.source.files import Tree
+from ci_tools.plan.make import Planned
 
 
 class Advice(NamedTuple):
@@ -67,45 +65,38 @@ class Advised(NamedTuple):
         return limits if all(one.option.is_known for one in self.advice) else f"{limits}, at best"
 
 
-class AdvisedPlan(NamedTuple):
-    """A plan, its inputs, and the receipts of its wheels that were built earlier, by file name."""
+def advise(planned: Planned, receipts: Mapping[str, Receipt]) -> Advised:
+    """Return the advice that makes the plan smaller; empty if there is none.
 
-    plan: Plan
-    evidence: Evidence
-    catalog: Catalog
-    tree: Tree
-    receipts: Mapping[str, Receipt]
-
-
-def advise(case: AdvisedPlan) -> Advised:
-    """Return the advice that makes the plan smaller; empty if there is none."""
-    found = options(case.plan, case.evidence, case.tree)
-    weighed = [advice for option in found if (advice := _assess_option(option, case))]
+    `receipts` are of its wheels that were built earlier, by file name.
+    """
+    found = options(planned.plan, planned.evidence, planned.tree)
+    weighed = [advice for option in found if (advice := _assess_option(option, planned, receipts))]
     weighed.sort(key=lambda advice: advice.after - advice.before)  # stable: equals keep the order of `options`
-    smaller = _together(weighed, case)
-    return Advised(tuple(weighed), len(case.plan.jobs), len(smaller.jobs), smaller)
+    smaller = _together(weighed, planned)
+    return Advised(tuple(weighed), len(planned.plan.jobs), len(smaller.jobs), smaller)
 
 
 # ---------------------------------------------------------------- the savings of an option
 
 
-def _assess_option(option: Option, case: AdvisedPlan) -> Advice | None:
+def _assess_option(option: Option, planned: Planned, receipts: Mapping[str, Receipt]) -> Advice | None:
     """Return an option with its savings, or None if it saves nothing or leaves a cell unserved."""
-    situation = option.base(Situation(case.plan.request, case.evidence))
-    before, after = _try_plan(situation, case), _try_plan(option.change(situation), case)
+    situation = option.base(Situation(planned.plan.request, planned.evidence))
+    before, after = _try_plan(situation, planned), _try_plan(option.change(situation), planned)
     if before is None or after is None:
         return None
     if option.change is identity:  # advice for better builds, which changes no plan: there is nothing to compare
         return Advice(option, len(before.jobs), len(after.jobs))
     if len(after.jobs) >= len(before.jobs) or not (option.gives_up or _cells(before) <= _cells(after)):
         return None
-    return Advice(option, len(before.jobs), len(after.jobs), *_estimate_savings(before, after, case))
+    return Advice(option, len(before.jobs), len(after.jobs), *_estimate_savings(before, after, receipts))
 
 
-def _try_plan(situation: Situation, case: AdvisedPlan) -> Plan | None:
+def _try_plan(situation: Situation, planned: Planned) -> Plan | None:
     """Return the plan of a situation, or None if its parts contradict each other."""
     try:
-        return planner.make_plan(*situation, case.catalog)
+        return planner.make_plan(*situation, planned.catalog)
     except InputError:
         return None
 
@@ -114,23 +105,23 @@ def _cells(plan: Plan) -> set[Cell]:
     return {item.cell for item in plan.covered}
 
 
-def _together(weighed: Sequence[Advice], case: AdvisedPlan) -> Plan:
+def _together(weighed: Sequence[Advice], planned: Planned) -> Plan:
     """Return the plan with all advice applied, except advice that gives up cells."""
-    situation = Situation(case.plan.request, case.evidence)
+    situation = Situation(planned.plan.request, planned.evidence)
     for option in (advice.option for advice in weighed if not advice.option.gives_up):
         situation = option.change(situation)
-    return _try_plan(situation, case) or case.plan  # two changes may contradict each other, though each is valid
+    return _try_plan(situation, planned) or planned.plan  # two changes may contradict each other, though each is valid
 
 
-def _estimate_savings(before: Plan, after: Plan, case: AdvisedPlan) -> tuple[float | None, float | None]:
+def _estimate_savings(before: Plan, after: Plan, known: Mapping[str, Receipt]) -> tuple[float | None, float | None]:
     """Return the minutes and megabytes saved, or None for both unless every removed wheel has a receipt.
 
     A wheel that replaces several is counted as the costliest of them.
     """
     stay = {job.wheel for job in before.jobs} & {job.wheel for job in after.jobs}
     gone = [job for job in before.jobs if job.wheel not in stay]
-    known = [case.receipts.get(job.wheel) for job in gone]
-    receipts = {job.name: receipt for job, receipt in zip(gone, known, strict=True) if receipt}
+    found = [known.get(job.wheel) for job in gone]
+    receipts = {job.name: receipt for job, receipt in zip(gone, found, strict=True) if receipt}
     if len(receipts) < len(gone):  # a sum over only some of them would be too small
         return None, None
     came = []

@@ -168,7 +168,5 @@ def test_minutes_and_megabytes_are_said_where_they_were_measured(
     planned = planned_of(demo(tmp_path / "a", C_EXTENSION))
     wheels = zip(planned.plan.jobs, seconds, strict=False)
     known = {job.wheel: receipt(job.wheel, took, 1_000_000) for job, took in wheels}
-    found = advise.advise(
-        advise.AdvisedPlan(planned.plan, planned.evidence, planned.catalog, planned.tree, known)
-    ).advice[0]
+    found = advise.advise(planned, known).advice[0]
     assert (found.minutes, found.megabytes) == saved

@@ -206,7 +206,8 @@ def test_platforms_of_one_machine_are_one_system() -> None:
 
 
 def test_hostile_texts_cannot_leave_the_data() -> None:
-    file = File(name=HOSTILE, address=HOSTILE, size=1, sha256=HOSTILE, yanked=HOSTILE + "\u2028", archs=(HOSTILE,))
+    entry = IndexedFile(HOSTILE, "", HOSTILE, 1, "", yanked=HOSTILE + "\u2028", archs=(HOSTILE,))
+    file = File(entry, HOSTILE)
     offer = Offer(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "", HOSTILE)
     content = project_data(Shelf("demo", (ShelfVersion(HOSTILE, (file,), (offer,)),)), CATALOG)
     assert b"<" not in content
