@@ -14,7 +14,7 @@ from ci_tools.errors import InputError
 from ci_tools.formats.toml_file import find_table, require_table
 from ci_tools.formats.yaml_file import parse
 from ci_tools.model.names import CONFIG_FILE
-from ci_tools.model.request import Release
+from ci_tools.model.request import Release, Route
 
 if TYPE_CHECKING:
     from ci_tools.doctor.workflow_set import Fetch
@@ -30,6 +30,7 @@ class ConfigOutline(NamedTuple):
     included: Mapping[str, str]  # platform to the included file with its table
     package: str = ""
     tag: str = Release().tag  # a template
+    is_for_pypi: bool = False  # whether files of its releases go there
 
 
 def read_config(text: str, path: str) -> ConfigOutline:
@@ -38,11 +39,12 @@ def read_config(text: str, path: str) -> ConfigOutline:
     root: Any = require_table(text, name, TABLE) if path.endswith(".toml") else parse(text, name).value
     top, tables = table_of(root), table_of(table_of(root).get("platforms"))
     named = {name: table_of(table) for name, table in tables.items() if NAME.fullmatch(name)}
-    targets = table_of(top.get("publish")).get("targets")
+    publish = table_of(top.get("publish"))
     return ConfigOutline(
         package=one_line(scalar_of(top.get("package"))),
         tag=one_line(scalar_of(table_of(top.get("release")).get("tag"))) or Release().tag,
-        targets=tuple(one_line(scalar_of(target)) for target in items_of(targets)),
+        targets=tuple(one_line(scalar_of(target)) for target in items_of(publish.get("targets"))),
+        is_for_pypi=scalar_of(publish.get("pypi")) not in {"", Route.NONE},
         platforms={name: _has_its_own(table) for name, table in named.items() if not _is(table, "enabled", "false")},
         included={name: text for name, table in named.items() if (text := scalar_of(table.get("include")))},
     )

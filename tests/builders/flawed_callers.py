@@ -25,7 +25,7 @@ TABLE = _read("flawed_callers.toml")
 UNUSUAL: list[dict[str, Any]] = _read("unusual_callers.toml")["caller"]
 RELEASE = ".github/workflows/release.yml"
 TODAY = dt.date(2026, 11, 28)
-CONFIG = "package: demo\npublish: { targets: ['github:me/demo'] }\n"
+CONFIG = "package: demo\npublish: { pypi: wheels, targets: ['github:me/demo'] }\n"
 CALLERS: dict[str, str] = TABLE["callers"]
 
 

@@ -47,6 +47,7 @@ ELSEWHERE = re.compile(
 CREATORS = ("ncipollo/release-action", "softprops/action-gh-release", "svenstaro/upload-release-action")
 BEGINS = re.compile(r"startsWith\(\s*github\.ref(?P<of>|_name)\s*,\s*'(?P<begin>[^']*)'\s*\)", re.IGNORECASE)
 OF_ANY_REF = frozenset({DISPATCH, "create", "delete", "deployment", "deployment_status", "pull_request_target"})
+FOR_PYPI = re.compile(r"\bneeds\.([\w-]+)\.outputs\.pypi\b")
 BUILDS = re.compile(r"/\.github/workflows/(?:wheels|monorepo|platform)\.ya?ml$")
 COMMAND = re.compile(
     r"^\s*fatwheel (?:publish|release|index (?:add|promote))\b(?!.*(?:--dry-run|--help|\bdir:))", re.MULTILINE
@@ -172,7 +173,9 @@ def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
     """Yield a second publisher for the same tag: by another event, or by another workflow beside Fatwheel."""
     own = _by_tag(file, known)
     events = {
-        start.event: [one for one in found if one.is_sure and one.what == PYPI] for start, found in own if start.is_tag
+        start.event: [one for one in found if _is_for_tags(one) and one.what == PYPI]
+        for start, found in own
+        if start.is_tag
     }
     if all(events.get(event) for event in ("push", "release")):
         one = events["release"][0]
@@ -185,11 +188,16 @@ def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         for start, found in _by_tag(other, known) if not is_seen else ():
             if not _takes(file, start.ref):
                 continue
-            for one in (one for one in found if one.what in targets and (FATWHEEL in targets or one.is_sure)):
+            for one in (one for one in found if one.what in targets and (FATWHEEL in targets or _is_for_tags(one))):
                 what = f"{one.placed.name} publishes to {one.what} for the tags for which {file.path} does, too"
                 why = "one of the two fails, or replaces the other's files"
                 weight = Weight.ERROR if FATWHEEL in targets else Weight.WARNING  # they may be of two packages
                 yield DoctorFinding("second-publisher", weight, one.where, what, why, "leave out one of them")
+
+
+def _is_for_tags(one: Publication) -> bool:
+    """Whether it publishes for a tag: certainly, or where `wheels.yml` says so, whose output only a run has."""
+    return one.is_sure or bool(FOR_PYPI.search(condition_of(one.placed.value)))
 
 
 def _by_tag(file: WorkflowDocument, known: WorkflowSet) -> list[tuple[RunStart, list[Publication]]]:
@@ -201,7 +209,9 @@ def _targets(file: WorkflowDocument, own: list[tuple[RunStart, list[Publication]
     """Return where a workflow publishes, in words; one that does not call Fatwheel: to PyPI, if it is sure to."""
     named = {one.what for _, found in own for one in found}
     if FATWHEEL not in named:
-        return {one.what for start, found in own for one in found if start.event == "push" and one.is_sure} & {PYPI}
+        return {one.what for start, found in own for one in found if start.event == "push" and _is_for_tags(one)} & {
+            PYPI
+        }
     outlines = (_outline(config, known) for _, config, _ in _configs(file, known))
     addresses = {target for outline in outlines if outline for target in outline.targets}
     grants = [table_of(job.get("permissions")).get("contents") for job in file.jobs.values()]
@@ -258,6 +268,22 @@ def check_runs_apart(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorF
             what, why = f"two runs of {job} may publish at once", "each changes what the other one reads"
             how = "in that job: `concurrency: { group: publish, queue: max }`"
             yield DoctorFinding("concurrency", Weight.WARNING, file.where((*steps[0].keys, "run")), what, why, how)
+
+
+def check_pypi_jobs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield jobs that no tag starts: they wait for files for PyPI, where no config sends any there."""
+    built: dict[str, dict[str, ConfigOutline | None]] = {}
+    for keys, config, _ in _configs(file, known):
+        built.setdefault(str(keys[1]), {})[config or CONFIG_FILE] = _outline(config, known)
+    for job, value in file.jobs.items():
+        asked: dict[str, ConfigOutline | None] = {}
+        for needed in FOR_PYPI.findall(condition_of(value)):
+            asked |= built.get(needed, {})
+        if asked and not any(outline is None or outline.is_for_pypi for outline in asked.values()):
+            what = f"{job} is skipped for every tag, as nothing of {' or '.join(asked)} goes to PyPI"
+            why = "the release is green, and PyPI has none of its files"
+            how = f"in {next(iter(asked))}: `publish: {{ pypi: wheels }}`"
+            yield DoctorFinding("skipped", Weight.ERROR, file.where(("jobs", job, "if")), what, why, how)
 
 
 def check_environment_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -428,6 +454,7 @@ RELEASE_RULES = (
     check_skips,
     check_own_releases,
     check_runs_apart,
+    check_pypi_jobs,
     check_environment_names,
     check_configs,
     check_conditions,

@@ -95,3 +95,17 @@ def test_a_shape_that_only_the_runs_show(caller: dict[str, Any], tmp_path: Path)
     found = [one for one in findings(tmp_path, caller["files"]) if one.rule not in {"moving", "overwrite", "publisher"}]
     assert {one.rule for one in found} == {caller["rule"]} - {""}, found
     assert {":".join(one.where.split(":")[:2]) for one in found} == places_of(caller["files"])
+
+
+@pytest.mark.parametrize("event", ["push: { tags: ['v*'] }", "release: { types: [published] }"])
+def test_an_old_upload_is_a_second_one_beside_a_job_that_asks_fatwheel_whether_to(event: str, tmp_path: Path) -> None:
+    old = f"on: {{ {event} }}\njobs:\n  up:\n    runs-on: ubuntu-24.04\n    steps:\n      - run: twine upload dist/*\n"
+    found = findings(tmp_path, {**files_of("fatwheel"), ".github/workflows/upload.yml": old})
+    said = [one for one in found if one.rule == "second-publisher"]
+    assert [one.where.partition(":")[0] for one in said] == [".github/workflows/upload.yml"]
+
+
+def test_a_job_for_pypi_is_never_started_where_the_config_sends_nothing_there(tmp_path: Path) -> None:
+    found = findings(tmp_path, {**files_of("fatwheel"), "fatwheel.yml": "package: demo\n"})
+    said = [(one.rule, one.how) for one in found if one.weight is Weight.ERROR]
+    assert said == [("skipped", "in fatwheel.yml: `publish: { pypi: wheels }`")]
