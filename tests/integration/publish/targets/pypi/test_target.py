@@ -39,6 +39,7 @@ def _quick_twine(request: pytest.FixtureRequest, prepared_python: Path, monkeypa
     """Fork twine from one that has started; where an upload is killed, or the release is whole, it is started."""
     if request.function is not test_a_release_is_uploaded_once_and_the_sdist_last:
         monkeypatch.setattr(pypi_uploader, "sys", SimpleNamespace(executable=str(prepared_python)))
+        monkeypatch.setattr(pypi_uploader, "start_module", lambda name: (str(prepared_python), "-m", name))
 
 
 # ---------------------------------------------------------------- what is there
