@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from string import Template
 from typing import Any, NamedTuple
 
@@ -56,7 +56,9 @@ def explain(output: str, table: str = BUILD) -> Explained | None:
     shown = whole[-MAX_READ:]
     text = shown.translate(PLAIN_QUOTES)
     causes = read_causes(table)
-    found = [(cause.late, match.start(), cause, match) for cause in causes for match in _find(cause, text)]
+    found = [
+        (cause.late, match.start(), cause, match) for cause in causes for match in find_first(cause.signs, text, PROBES)
+    ]
     if not found:
         return None
     _, start, cause, match = min(found, key=lambda one: one[:2])  # at the same place: the first of the table
@@ -80,12 +82,10 @@ def page_of(table: str, name: str) -> str:
     return f"reference/{table.replace('_', '-')}.md#{name}"
 
 
-def _find(cause: Cause, text: str) -> Iterator[re.Match[str]]:
+def find_first(signs: Iterable[re.Pattern[str]], text: str, probes: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """Yield the first match of each sign that is in no line about a probe."""
-    for sign in cause.signs:
-        matches = (
-            match for match in sign.finditer(text) if not PROBES.search(quote_lines(text, match.start(), match.end()))
-        )
+    for sign in signs:
+        matches = (one for one in sign.finditer(text) if not probes.search(quote_lines(text, one.start(), one.end())))
         yield from itertools.islice(matches, 1)
 
 

@@ -27,8 +27,9 @@ A build that takes longer than its time limit is ended: `timeout-minutes` in the
 What `fatwheel install explain` and the [page of an index](../how-to/install-from-the-index.md#when-it-does-not-work)
 answer to what pip, uv, compilers and Python's loader print. The first line that one of these causes knows decides, an
 error before a warning and a cause before its usual consequences; if several know it, the first of this page does. An
-answer has what mends it, or, where more than one thing could, what to look at. What Fatwheel itself installs for a
-build or a trial is explained like this, with what a config can do.""",
+answer has what mends it, or, where more than one thing could, what to look at. Where none knows a line, the first with
+an error in it is the answer, as [compiler-error](#compiler-error) and those after it say. What Fatwheel itself installs
+for a build or a trial is explained like this, with what a config can do.""",
     TRIAL: """\
 # Why trials fail
 

@@ -242,10 +242,13 @@ def check_own_releases(file: WorkflowDocument, known: WorkflowSet) -> Iterator[D
     """
     found = (one for start, several in _by_tag(file, known) if start.event == "release" for one in several)
     runs = (place_jobs(known, other, start) for other in known.started for start in starts_of(other))
-    made = (one for run in runs for one in list_publications(known, run) if one.what == GITHUB)
-    made = (one for one in made if one.placed.contexts["github"]["event_name"] != "release")  # there it adds files
-    is_own = any(_is_by_own_token(one) for one in made)
-    for one in found if is_own else ():
+    all_of = (one for run in runs for one in list_publications(known, run))
+    elsewhere = [
+        one for one in all_of if one.placed.contexts["github"]["event_name"] != "release"
+    ]  # there it adds files
+    is_own = any(one.what == GITHUB and _is_by_own_token(one) for one in elsewhere)
+    done = {one.where for one in elsewhere}  # by a run that waits for no release
+    for one in (one for one in found if is_own and one.where not in done):
         what = f"{one.placed.name} waits for a release that a workflow makes with the token of its job"
         why = "what that token does starts no run: nothing is published, and nothing says so"
         yield DoctorFinding("own-token", Weight.WARNING, one.where, what, why, "publish in the run that makes it")

@@ -7,36 +7,36 @@ from __future__ import annotations
 
 import codecs
 import functools
-import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ci_tools.catalog.failures import INSTALL, PLAIN_QUOTES, page_of, quote_lines
+from ci_tools.catalog.failures import INSTALL, PLAIN_QUOTES, find_first, page_of, quote_lines
 from ci_tools.catalog.tables import read
 from ci_tools.errors import DOCUMENTATION, InputError
 
 MAX_BYTES = 1 << 24  # of the end of a file
 LATE = 2  # what counts later than this is harmless on its own
+UNKNOWN, VAGUE = 8, 9  # a line with an error whose cause is not known, and what says only that something failed
 TEXT = read("pasted_text")
 PATTERNS = {name: re.compile(words) for name, words in TEXT.items() if isinstance(words, str)}
 
 
 class ErrorAnswer(NamedTuple):
-    """A cause in words, and what mends it or what to look at; the lines that show it, and the number of the first."""
+    """A cause in words, or the first error if none is known, with what mends it or what to look at, and its lines."""
 
     name: str
+    known: bool
+    quote: str
+    line: int
     says: str
     why: str
     mend: str
     look: str
     lines: str  # the kind of those that the page offers
     cuda: str
-    quote: str
-    line: int
 
 
 @functools.cache
@@ -45,7 +45,7 @@ def read_rows() -> tuple[dict[str, Any], ...]:
     return tuple(
         {
             "name": name,
-            "late": int(row.get("late", 0)),
+            "late": VAGUE if row.get("vague") else int(row.get("late", 0)),
             "signs": [sign.replace(" ", r"\s+") for sign in row["signs"]],
             **{word: row.get(word, "") for word in ("says", "why", "mend", "look", "lines", "cuda")},
         }
@@ -60,28 +60,32 @@ def describe_causes() -> list[dict[str, Any]]:
 
 
 def explain(text: str) -> ErrorAnswer | None:
-    """Return the cause that decides, as docs/how-to/explain-an-error.md has it; None if none is known."""
+    """Return the cause that decides, as docs/how-to/explain-an-error.md has it; None if no line has an error."""
     lines = plain_lines(text)
     plain = "\n".join(line for _, line in lines)
     over = max((one.end() for one in PATTERNS["recovered"].finditer(plain)), default=0)
     found = [
         (_rank(row["late"], plain, match), plain.count("\n", 0, match.start()), at, match)
         for at, row in enumerate(read_rows())
-        for match in _matches(at, plain)
+        for match in find_first(_signs(at), plain, PATTERNS["probes"])
         if match.start() >= over
     ]
-    rank, place, at, match = min(found, key=lambda one: one[:3], default=(0, 0, 0, None))
-    if not match or (rank > LATE and PATTERNS["failing"].search(plain, match.end())):
+    found.sort(key=lambda one: one[:3])
+    if found and LATE < found[0][0] < UNKNOWN:
+        _, place, _, match = found[0]
+        if VAGUE in {one[0] for one in found} or PATTERNS["failing"].search(plain, match.end()):
+            found = [one for one in found if one[0] >= UNKNOWN and one[1] != place]
+    if not found:
         return None
+    _, place, at, match = found[0]
     row = read_rows()[at]
     values = {name: " ".join((value or "").split()) for name, value in match.groupdict().items()}
     values["library"] = values.get("library") or "the library"
-    texts = {
-        word: re.sub(r"\$(\w+)", lambda one: values.get(one[1], one[0]), row[word])
-        for word in ("says", "why", "mend", "look")
-    }
+    filled = functools.partial(re.sub, r"\$(\w+)", lambda one: values.get(one[1], one[0]))
+    says, why, mend, look = (filled(row[word]) for word in ("says", "why", "mend", "look"))
     quote = quote_lines(plain, match.start(), match.end())
-    return ErrorAnswer(row["name"], **texts, lines=row["lines"], cuda=row["cuda"], quote=quote, line=lines[place][0])
+    shown = (row["name"], row["late"] < UNKNOWN, quote, lines[place][0])
+    return ErrorAnswer(*shown, says, why, mend, look, row["lines"], row["cuda"])
 
 
 def plain_lines(text: str) -> list[tuple[int, str]]:
@@ -104,12 +108,6 @@ def plain_lines(text: str) -> list[tuple[int, str]]:
 @functools.cache
 def _signs(at: int) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(sign, re.MULTILINE | re.ASCII) for sign in read_rows()[at]["signs"])
-
-
-def _matches(at: int, plain: str) -> Iterator[re.Match[str]]:
-    """Yield the first match of each sign in lines that are about no probe of a build system."""
-    for sign in _signs(at):
-        yield from itertools.islice((one for one in sign.finditer(plain) if not _are("probes", one, plain)), 1)
 
 
 def _rank(late: int, plain: str, match: re.Match[str]) -> int:
@@ -141,11 +139,11 @@ def _capitalize(text: str) -> str:
 def explain_file(name: str) -> tuple[str, bool]:
     """Return the answer to the text in a file, or in the standard input for -, and whether its cause is known."""
     answer = explain(_read_text(name))
+    page = f"See {DOCUMENTATION}{page_of(INSTALL, answer.name if answer else '').rstrip('#')}\n"
     if answer is None:
-        unknown = "No cause that is known is in it. Look at the first line with an error in it, not the last."
-        return f"{unknown}\nSee {DOCUMENTATION}{page_of(INSTALL, '').rstrip('#')}\n", False
+        return f"There is no line with an error in it.\n{page}", False
     place = f"{'line ' if name == '-' else f'{name}:'}{answer.line}: {' '.join(answer.quote.split())}"
-    return "\n".join((place, "", *describe(answer), f"See {DOCUMENTATION}{page_of(INSTALL, answer.name)}", "")), True
+    return "\n".join((place, "", *describe(answer), page)), answer.known
 
 
 def _read_text(name: str) -> str:

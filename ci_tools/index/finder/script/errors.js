@@ -4,20 +4,28 @@ const [ESCAPES, SPACES, RECOVERED] = ["escapes", "spaces", "recovered"].map((nam
 const [HEAD, REST, PROBES, WARNING, HARMLESS, FAILING] = ["head", "rest", "probes", "warning", "harmless", "failing"]
   .map((name) => new RegExp(TEXT[name]));
 const LATE = 2; // what counts later than this is harmless on its own
+const [UNKNOWN, VAGUE] = [8, 9]; // a line with an error whose cause is not known, what says only that something failed
 const SIGNS = CAUSES.map(({ signs }) => signs.map((sign) => new RegExp(sign, "gm")));
 
-/** Return the cause that the first row knows of the first line that any row knows; null if no row does. */
+/** Return the cause that decides, or the first error where none is known; null if no line has an error. */
 function explain(text) {
   const lines = plainLines(text);
   const plain = lines.map(([, line]) => line).join("\n");
   const over = Math.max(0, ...[...plain.matchAll(RECOVERED)].map((one) => one.index + one[0].length));
-  const found = CAUSES.flatMap(({ late }, at) => matchesOf(at, plain).map((match) => {
+  let found = CAUSES.flatMap(({ late }, at) => matchesOf(at, plain).map((match) => {
     return { rank: [latenessOf(late, plain, match), countLines(plain.slice(0, match.index)), at], match };
-  })).filter(({ match }) => match.index >= over);
+  })).filter(({ match }) => match.index >= over).sort((a, b) => compareParts(a.rank, b.rank));
+  if (found.length) {
+    const { rank: [rank, place], match } = found[0];
+    const isFailing = FAILING.test(plain.slice(match.index + match[0].length))
+      || found.some((one) => one.rank[0] === VAGUE);
+    if (rank > LATE && rank < UNKNOWN && isFailing) {
+      found = found.filter((one) => one.rank[0] >= UNKNOWN && one.rank[1] !== place);
+    }
+  }
   if (!found.length) return null;
-  const { rank: [rank, place, at], match } = found.reduce((a, b) => (compareParts(b.rank, a.rank) < 0 ? b : a));
-  if (rank > LATE && FAILING.test(plain.slice(match.index + match[0].length))) return null;
-  const { name, lines: offer, cuda, ...row } = CAUSES[at];
+  const { rank: [, place, at], match } = found[0];
+  const { name, late, lines: offer, cuda, ...row } = CAUSES[at];
   const values = Object.fromEntries(Object.entries({ library: "", ...match.groups }).map(([group, value]) => {
     return [group, (value ?? "").trim().split(/\s+/).join(" ")];
   }));
@@ -25,7 +33,7 @@ function explain(text) {
   const filled = (words) => words.replace(/\$(\w+)/g, (whole, group) => own(values, group) ?? whole);
   const [says, why, mend, look] = [row.says, row.why, row.mend, row.look].map(filled);
   const quote = quoteOf(plain, match.index, match.index + match[0].length);
-  return { name, says, why, mend, look, lines: offer, cuda, quote, line: lines[place][0] };
+  return { name, known: late < UNKNOWN, says, why, mend, look, lines: offer, cuda, quote, line: lines[place][0] };
 }
 
 /** Return the last lines of a text and their numbers, without colours and odd spaces; what uv wraps is one line. */

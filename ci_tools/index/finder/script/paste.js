@@ -44,7 +44,7 @@ function showDiagnosis() {
   const facts = machineInWords(machine);
   const known = facts ? [element("p", { className: "note" }, `It says of the machine: ${facts}.`)] : [];
   byId("diagnosed").textContent = answer
-    ? "The cause is known."
+    ? `The cause is ${answer.known ? "" : "not "}known.`
     : facts ? "No error is in it that this page knows." : "This page knows none of it.";
   box.replaceChildren(answer ? answerBox(answer) : noAnswer(facts), ...known);
 }
@@ -75,7 +75,7 @@ const inCode = (text) => text.split("`").map((part, place) => (place % 2 ? eleme
 function noAnswer(facts) {
   const text = facts
     ? "Nothing in it is an error that this page knows."
-    : "This page does not know what it means. Look at the first line with an error in it, not the last.";
+    : "This page finds no line with an error in it.";
   const known = "It knows what pip, uv, compilers and loaders say, and what python -m torch.utils.collect_env prints.";
   return element("article", { className: "error", "data-cause": "" }, element("p", {}, `${text} ${facts ? "" : known}`));
 }
