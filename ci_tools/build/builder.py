@@ -40,6 +40,7 @@ from ci_tools.build.requirements import InstallPlace, Needs, job_of_sdist, needs
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.sdk.lending import put_toolkit
 from ci_tools.build.shards.handover import Handed, LayeredStore
+from ci_tools.build.shards.listing import ListedBuild
 from ci_tools.build.times.watch import watch_units
 from ci_tools.build.toolchain import TORCH_INCLUDE, Toolchain
 from ci_tools.build.units.forecast import keep_job
@@ -64,7 +65,6 @@ from ci_tools.source.files import Tree
 from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
-    from ci_tools.build.shards.listing import ListedBuild
     from ci_tools.plan.make import Planned
 
 LEVELS = "how-to/choose-a-toolchain.md#an-older-glibc-than-this-machines"

@@ -14,21 +14,19 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.build.sdk.lending import LENT
 from ci_tools.build.sdk.link_stubs import TRIPLE, exports_of, make_stub
 from ci_tools.catalog import Catalog
 from ci_tools.machine.process import output
+from ci_tools.machine.python import Environment
 from ci_tools.model.plan import Job
 from ci_tools.model.request import Request
 from ci_tools.model.versions import name_of_required
 from ci_tools.source.backends import SETUPTOOLS, scikit_build_core
 from ci_tools.source.files import Tree
 from ci_tools.source.project_file import ProjectFile
-
-if TYPE_CHECKING:
-    from ci_tools.machine.python import Environment
 
 TARGET = "linux-aarch64"  # the host, in our words, of the wheels that are compiled so
 FROM = "linux-x86_64"

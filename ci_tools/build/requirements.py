@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
+from ci_tools.build.bench.copies import Copies
 from ci_tools.build.bench.resolved import list_report
 from ci_tools.build.sdk.lending import InstallPlace, lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
@@ -29,7 +30,6 @@ from ci_tools.model.versions import Minor, name_of_required, parse_requirement, 
 from ci_tools.source.project_file import ProjectFile
 
 if TYPE_CHECKING:
-    from ci_tools.build.bench.copies import Copies
     from ci_tools.plan.make import Planned
 
 __all__ = [

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from packaging.utils import canonicalize_name
 
@@ -21,9 +21,7 @@ from ci_tools.model.evidence import Project
 from ci_tools.model.files import EPOCH, Finding, Level
 from ci_tools.model.versions import read_version
 from ci_tools.source.files import Tree
-
-if TYPE_CHECKING:
-    from ci_tools.source.includes import SourceLine
+from ci_tools.source.includes import SourceLine
 
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.config.location import PROJECT_FILE, TABLE
 from ci_tools.doctor.documents import NAME, items_of, one_line, scalar_of, table_of
 from ci_tools.doctor.report import Unseen
+from ci_tools.doctor.workflow_set import Fetch
 from ci_tools.doctor.workflows import EXPRESSION, Workflow
 from ci_tools.errors import InputError
 from ci_tools.formats.toml_file import find_table, require_table
 from ci_tools.formats.yaml_file import parse
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.request import Release, Route
-
-if TYPE_CHECKING:
-    from ci_tools.doctor.workflow_set import Fetch
 
 MAX_CONFIGS = 40  # that are read
 

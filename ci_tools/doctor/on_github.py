@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 from ci_tools.doctor.documents import one_line
 from ci_tools.doctor.report import Default, Fix, GithubEnvironment, Kind, Policy, RepositoryFacts, Unseen
+from ci_tools.doctor.workflows import Workflow
 from ci_tools.errors import FatwheelError, InputError, Rejected
 from ci_tools.github.client import Hub, found_or_none
 
 if TYPE_CHECKING:
     from github.Repository import Repository
 
-    from ci_tools.doctor.workflows import Workflow
 
 ADMINISTRATION = "a token of an admin, with `Administration: read` where it is fine-grained"
 SECRETS = "a token with `Secrets: read`, or `repo` where it is classic"

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.doctor.documents import (
     CALL,
@@ -22,10 +22,8 @@ from ci_tools.doctor.documents import (
 )
 from ci_tools.doctor.expressions import UNKNOWN, Open, Unknown, evaluate, evaluate_condition, fill
 from ci_tools.doctor.expressions.values import to_text
-
-if TYPE_CHECKING:
-    from ci_tools.doctor.report import Unseen
-    from ci_tools.doctor.workflow_set import WorkflowSet
+from ci_tools.doctor.report import Unseen
+from ci_tools.doctor.workflow_set import WorkflowSet
 
 OF_ONE_EVENT = ("comment", "inputs", "issue", "pull_request", "release", "schedule")  # null in any other event
 MAX_ROWS = 256  # https://docs.github.com/en/actions/reference/limits

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import (
@@ -26,11 +25,9 @@ from ci_tools.model.evidence import (
 from ci_tools.observe.images import list_images, read_command_images
 from ci_tools.observe.observation import BUILDERS, Observed
 from ci_tools.observe.python_label import CYTHON, RAN, judge_tag
+from ci_tools.observe.views import View
 from ci_tools.source.includes import Includes, abi_of_commands, select_sources, torch_abi
 from ci_tools.source.loaders import Loader, find_loaders
-
-if TYPE_CHECKING:
-    from ci_tools.observe.views import View
 
 __all__ = [
     "CMAKE",

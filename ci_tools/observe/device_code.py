@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.catalog.accelerators.cuda import CUDA
@@ -21,13 +21,10 @@ from ci_tools.observe.cmake.options import CHOICE, NO_OPTION
 from ci_tools.observe.images import list_images
 from ci_tools.observe.observation import Observed
 from ci_tools.observe.switches import NO_SWITCH, OFF, OWN_ARCHS, list_arch_variables, list_definitions
+from ci_tools.observe.views import View
 from ci_tools.source.files import NOT_PACKED, Tree, matching
 from ci_tools.source.includes import SourceLine, find_unconditional, uncommented
 from ci_tools.source.project_file import ProjectFile, TomlFile
-
-if TYPE_CHECKING:
-    from ci_tools.observe.views import View
-
 
 # hipify translates files for CUDA. Any C++ file may be SYCL.
 METAL = "metal"  # of Apple's GPUs, which the wheel for macOS serves

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Compile, Extension, Mislabel, PythonApi
 from ci_tools.model.versions import Minor, Python, admits, parse_specifiers
+from ci_tools.observe.views import View
 from ci_tools.source.backends.facts import fits_platform
 from ci_tools.source.includes import (
     Include,
@@ -28,7 +29,6 @@ from ci_tools.source.python_api import Limit, closure, find_limit, names_python,
 if TYPE_CHECKING:
     from ci_tools.observe.build import ObservedBuild
     from ci_tools.observe.observation import Observed
-    from ci_tools.observe.views import View
 
     Observe = Callable[[View], Observed]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from ci_tools.catalog.accelerators import KINDS
 from ci_tools.catalog.accelerators.rocm import ROCM
+from ci_tools.observe.views import View
 
 if TYPE_CHECKING:
     from ci_tools.observe.observation import Observed
     from ci_tools.observe.setup_py.run import Observer
-    from ci_tools.observe.views import View
     from ci_tools.source.files import Tree
 
 # Variables that may switch kernels on, and words in variables that switch something off.

@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
@@ -20,9 +19,7 @@ from ci_tools.model.edition import tag_of, title_of
 from ci_tools.model.files import Receipt
 from ci_tools.model.plan import Plan
 from ci_tools.model.request import Edition, Route
-
-if TYPE_CHECKING:
-    from ci_tools.publish.targets import Target
+from ci_tools.publish.targets import Target
 
 IN_DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")  # installed as if they were beside it (PEP 427)
 NOT_INSTALLED = re.compile(r"^[^/]+\.(?:dist-info|data)/")

@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, Problem, RejectedInput
 from ci_tools.formats.markdown import code, one_line, row, table_head, text
 from ci_tools.github.client import WRITES, ask_permission, open_hub
+from ci_tools.github.owners import ActionsRun
 from ci_tools.machine.context import Outside
 from ci_tools.model.versions import read_version
 from ci_tools.recipes.choice import RecipeChoice, version_of
@@ -19,10 +20,6 @@ from ci_tools.recipes.due import DueVerdict, State
 from ci_tools.recipes.shelf import find_recipe
 from ci_tools.recipes.upstream import list_versions
 from ci_tools.recipes.watch import watch
-
-if TYPE_CHECKING:
-    from ci_tools.github.owners import ActionsRun
-
 
 # The labels of .github/ISSUE_TEMPLATE/wheel.yml: GitHub writes each as a heading, and the text of its field below it
 # (https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests/syntax-for-issue-forms).

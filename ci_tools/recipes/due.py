@@ -6,10 +6,9 @@ import math
 import re
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from ci_tools.errors import FatwheelError
+from ci_tools.errors import FatwheelError
 
 
 class State(str, Enum):

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.doctor.runs import RepositoryRun, RunJob, RunOutcome
 from ci_tools.model.platforms import Platform
+from ci_tools.publish.retention.judgement import Stored
 from ci_tools.publish.retention.tags import Naming, ReleaseTag, newest_of_series, read_tag
 
 if TYPE_CHECKING:
-    from ci_tools.publish.retention.judgement import Stored
-
     Series = tuple[tuple[str, str], ...]
     Newest = Mapping[tuple[str, Series], tuple[ReleaseTag, Stored]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
@@ -11,9 +11,7 @@ from ci_tools import catalog as catalogs
 from ci_tools.config.loader import refuse_misshapen
 from ci_tools.index.finder.data import Exclusion, Maker, system_and_kind
 from ci_tools.model.platforms import Platform
-
-if TYPE_CHECKING:
-    from ci_tools.recipes.shelf import Recipe
+from ci_tools.recipes.shelf import Recipe
 
 FIELDS = ("python", "torch", "cuda")
 

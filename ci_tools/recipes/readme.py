@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.formats import markdown
+from ci_tools.publish.retention.judgement import Asset, Stored
 from ci_tools.publish.retention.tags import Naming, ReleaseTag, newest_of_series
-
-if TYPE_CHECKING:
-    from ci_tools.publish.retention.judgement import Asset, Stored
 
 BEGIN, END = "<!-- fatwheel wheels: begin -->", "<!-- fatwheel wheels: end -->"
 SCHEMES = ("https://", "http://")

@@ -18,12 +18,11 @@ from ci_tools.machine.context import Outside
 from ci_tools.model.request import GitSource
 from ci_tools.model.versions import Minor, Python, read_version
 from ci_tools.recipes.choice import version_of
+from ci_tools.recipes.shelf import Recipe
 from ci_tools.source import git
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
-
-    from ci_tools.recipes.shelf import Recipe
 
     Root = Mapping[str, Any]
     Part = Callable[[Root, Recipe, Outside], Iterator["UpstreamNews"]]

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -16,11 +16,8 @@ from ci_tools.model.evidence import Binding, Requirement, TorchAbi
 from ci_tools.model.versions import name_of_required, read_required
 from ci_tools.source.files import CODE
 from ci_tools.source.includes import SourceLine
+from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.syntax import parse_module
-
-if TYPE_CHECKING:
-    from ci_tools.source.project_file import ProjectFile
-
 
 # Build requirements that bring no torch, neither by themselves nor by what they require.
 # ruff: noqa: SIM905 - as words they fit on a page

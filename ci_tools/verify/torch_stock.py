@@ -16,13 +16,11 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ci_tools.machine.process import STOP
+from ci_tools.machine.python import Environment
 from ci_tools.machine.workplace import remove, scratch
-
-if TYPE_CHECKING:
-    from ci_tools.machine.python import Environment
 
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging import tags
 from packaging.utils import parse_wheel_filename
@@ -34,9 +33,7 @@ from ci_tools.model.files import Outcome, Trial
 from ci_tools.model.request import Command, Validation
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.modules import explain_missing, needs_accelerator, needs_driver, needs_torch
-
-if TYPE_CHECKING:
-    from ci_tools.verify.torch_stock import TorchStock
+from ci_tools.verify.torch_stock import TorchStock
 
 # Other places where pip looks for packages; pip treats an empty value as unset.
 NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}

@@ -11,14 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.machine.installers import PIP
+from ci_tools.machine.python import Environment
 from ci_tools.machine.storage import seal_of, stamp_of
 from ci_tools.model.files import COPIED
-
-if TYPE_CHECKING:
-    from ci_tools.machine.python import Environment
 
 MOST = 3  # copies of one folder, for builds that run at a time
 LONGEST = 86400.0  # seconds that a copy is kept for a next build

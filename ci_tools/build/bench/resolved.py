@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -20,10 +20,8 @@ from ci_tools.formats.toml import parse_toml
 from ci_tools.formats.wheel import read_headers
 from ci_tools.machine.installers import PIP
 from ci_tools.machine.process import output
+from ci_tools.machine.python import Environment
 from ci_tools.model.files import Resolved
-
-if TYPE_CHECKING:
-    from ci_tools.machine.python import Environment
 
 REPORTS = "installed-{}.json"  # in the folder of the environment: `Installations` copies it with what it tells of
 

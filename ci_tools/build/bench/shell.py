@@ -10,8 +10,9 @@ import time
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ci_tools.build.bench.copies import Copies
 from ci_tools.build.toolchain import TORCH_INCLUDE
 from ci_tools.catalog.failures import BUILD, INSTALL, explain
 from ci_tools.errors import FatwheelError, Rejected, TimedOut
@@ -21,9 +22,6 @@ from ci_tools.model import edition as editions
 from ci_tools.model.plan import Plan
 from ci_tools.model.request import Hook
 from ci_tools.source.files import Tree
-
-if TYPE_CHECKING:
-    from ci_tools.build.bench.copies import Copies
 
 FEW = 12  # last lines of a log whose cause is known
 

@@ -10,21 +10,19 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ci_tools.build.bench.copies import Copies, Installations
 from ci_tools.build.folders import link_or_name
 from ci_tools.build.sdk.cuda_windows import WINDOWS
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.build.sdk.torch_parts import LIBRARIES_OF_CUDA, TorchParts, write_stubs
 from ci_tools.catalog import Catalog
 from ci_tools.machine.context import Outside
+from ci_tools.machine.python import Environment
 from ci_tools.machine.storage import fill_once
 from ci_tools.model.platforms import Accelerator
 from ci_tools.observe.stage import write_toolkit
-
-if TYPE_CHECKING:
-    from ci_tools.build.bench.copies import Copies, Installations
-    from ci_tools.machine.python import Environment
 
 LENT = "fatwheel-lent"  # the folder of an environment that has the build torch
 ONLY_ANSWERS = """\

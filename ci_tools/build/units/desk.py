@@ -16,6 +16,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.build.shards.listing import ListedBuild
 from ci_tools.build.units import manifests
 from ci_tools.build.units.calls import LINK, CompilerCall, read_call, read_link
 from ci_tools.build.units.gate import STARVED, Gate, TimeIsUp
@@ -30,7 +31,6 @@ from ci_tools.errors import Rejected
 if TYPE_CHECKING:
     import socket
 
-    from ci_tools.build.shards.listing import ListedBuild
 
 LOG = logging.getLogger(__name__)
 FIRST = "first"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.folders import base_folder, own_compilers
 from ci_tools.build.sdk.link_stubs import TRIPLE
+from ci_tools.build.shards.listing import ListedBuild
 from ci_tools.build.units.calls import NVCC
 from ci_tools.build.units.desk import Desk
 from ci_tools.build.units.gate import Gate
@@ -41,7 +42,6 @@ from ci_tools.model.plan import Job, JobKind
 if TYPE_CHECKING:
     from socket import socket
 
-    from ci_tools.build.shards.listing import ListedBuild
 
 HOST_COMPILERS = (*("cc", "c++", "gcc", "g++", "clang", "clang++"), *(f"{TRIPLE}-{name}" for name in ("gcc", "g++")))
 LAUNCHER = Path(__file__).with_name("launcher.py")

@@ -7,6 +7,7 @@ lines: so one wheel speaks for its release. Nothing of it is run.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ci_tools.config.upstream.module_names import CONDITIONAL, VALUE, ModuleNames, list_declared, read_names
@@ -17,8 +18,6 @@ from ci_tools.observe.inside.torch_names.table import ABSENT, BETWEEN, TorchTabl
 from ci_tools.observe.views import load_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from pypi_simple import DistributionPackage
 
     from ci_tools.machine.package_index import Listing

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import NamedTuple, overload
 
 from packaging.utils import NormalizedName, canonicalize_name
 
@@ -36,10 +36,8 @@ from ci_tools.index.manifest import Manifest, Root
 from ci_tools.index.objects.store import FolderStore, content_of_bytes
 from ci_tools.index.page_writer import WORKERS, map_concurrently
 from ci_tools.index.pages import ROOT, IndexedFile
-
-if TYPE_CHECKING:
-    from ci_tools.index.wheel_index import WheelIndex
-    from ci_tools.machine.context import Outside
+from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 
 MAX_NAMED = 20  # differences that a refusal names
 NO_PAGE = "this page does not exist here, and our page has not this link; the old one stays in .fatwheel/replaced"

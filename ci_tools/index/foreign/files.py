@@ -15,7 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from packaging.utils import NormalizedName, canonicalize_name
@@ -24,15 +24,13 @@ from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import InputError
 from ci_tools.formats.wheel import explain_headers, read_headers
 from ci_tools.index.file_names import project_and_version, variant_label, version_of
+from ci_tools.index.foreign.pages import Listed
+from ci_tools.index.objects.store import Entry, Store
 from ci_tools.index.pages import ADOPTED, ROOT, IndexedFile, Link
 from ci_tools.machine.http.client import AS_IT_IS, PIECE, open_session
 from ci_tools.machine.http.policy import TIMEOUT, TooLarge
 from ci_tools.machine.http.ranges import TAIL, RangedFile
 from ci_tools.model.versions import read_version
-
-if TYPE_CHECKING:
-    from ci_tools.index.foreign.pages import Listed
-    from ci_tools.index.objects.store import Entry, Store
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
 MAX_METADATA = 16 << 20  # bytes

@@ -15,13 +15,13 @@ from ci_tools.index.file_names import FILES
 from ci_tools.index.finder import DATA, data_path
 from ci_tools.index.foreign.files import Completed
 from ci_tools.index.foreign.files import ForeignLinks as OnPages
+from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import Directory, Manifest, Root, announce_folders, folders_of, slash
 from ci_tools.index.objects.store import Store, content_of_bytes
 from ci_tools.index.pages import ADOPTED, VARIANTS, IndexedFile, Link, is_sealed
 from ci_tools.index.units import Change
 
 if TYPE_CHECKING:
-    from ci_tools.index.ledger import Ledger
     from ci_tools.index.page_writer import PageWriter
 
 CHANNELS = ("nightly/", "test/")  # separate indexes below a stable one

@@ -5,15 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.index.file_names import FILES
 from ci_tools.index.foreign.pages import parse_project_page, projects_on
+from ci_tools.index.objects.store import Found, Store
 from ci_tools.index.pages import is_sealed
-
-if TYPE_CHECKING:
-    from ci_tools.index.objects.store import Found, Store
 
 GZIP = 31  # zlib's wbits for `Content-Encoding: gzip`
 MAX_UNPACKED = 64 << 20  # bytes of an unpacked page

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from packaging.utils import NormalizedName
 
@@ -20,10 +20,8 @@ from ci_tools.index.maintain.look import IndexFlaw, fetch
 from ci_tools.index.objects.store import content_of_bytes, content_of_file
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.wheel_index import WheelIndex
+from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import sha256_of
-
-if TYPE_CHECKING:
-    from ci_tools.machine.context import Outside
 
 LACKS = "the other copy of this index has the file, this one does not"
 OTHERWISE = "the other copy of this index has different facts about the file"

@@ -31,12 +31,12 @@ from ci_tools.index.objects.bucket_reader import (
     tag_of,
 )
 from ci_tools.index.objects.lease import Lease, Lock, LockBoard, Terms
+from ci_tools.index.objects.place import Place
 from ci_tools.index.objects.store import INDEX, Content, Found, content_of_bytes
 from ci_tools.machine.http.policy import REQUEST
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
-    from ci_tools.index.objects.place import Place
     from ci_tools.machine.context import Reporter
 
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)

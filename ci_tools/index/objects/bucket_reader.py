@@ -33,13 +33,13 @@ from botocore.session import Session
 from botocore.utils import parse_timestamp
 
 from ci_tools.errors import InputError, MachineError
+from ci_tools.index.objects.place import Place
 from ci_tools.index.objects.store import INDEX, Content, Entry, Found, utc
 from ci_tools.machine.http.policy import REQUEST, TORN, RetryPolicy
 from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
 
 if TYPE_CHECKING:
-    from ci_tools.index.objects.place import Place
     from ci_tools.machine.context import Reporter
 
 CONNECTIONS = 32  # at the same time, one for each thread

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.index.objects.bucket_reader import BucketReader, explain_errors, refuse_page, tag_of
+from ci_tools.index.objects.place import Place
 from ci_tools.machine.http.policy import BEAT, QUEUE
 
 if TYPE_CHECKING:
-    from ci_tools.index.objects.place import Place
     from ci_tools.machine.context import Reporter
 
 

@@ -10,17 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.model.evidence import Binding, CellEvidence
 from ci_tools.observe.cmake.witness import Ask, CmakeWitness, OpenFacts
 from ci_tools.observe.observation import Observed
+from ci_tools.observe.setup_py.run import Observer
+from ci_tools.observe.views import View
 from ci_tools.source.backends.cmake_call import UNFOLLOWED_NAMES, CmakeCall
 from ci_tools.source.includes import Includes
-
-if TYPE_CHECKING:
-    from ci_tools.observe.setup_py.run import Observer
-    from ci_tools.observe.views import View
 
 ARGUMENTS = "CMAKE_ARGS"  # the variable by which setup.py files take arguments for cmake, as scikit-build-core does
 PROBE = "-DFATWHEEL_PROBE=1"  # an argument that no project makes by itself

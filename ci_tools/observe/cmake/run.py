@@ -26,13 +26,13 @@ from ci_tools.observe.cmake.options import CmakeOption, select_off
 from ci_tools.observe.cmake.reply import FACTS, GIT, QUERY, CmakeTarget, TraceFacts, read_targets, read_trace
 from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.observe.stage import SourceCopy, write_git
+from ci_tools.observe.views import View
 from ci_tools.sandbox import Limits, why_not
 from ci_tools.sandbox.groups import ForkServer, lend_starter
 from ci_tools.sandbox.leftovers import clear, read_safely
 from ci_tools.source.checkout import COMMIT_DECIDES
 
 if TYPE_CHECKING:
-    from ci_tools.observe.views import View
     from ci_tools.source.backends.cmake_call import CmakeCall
     from ci_tools.source.files import Tree
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import Binding, CellEvidence, Compile, Extension, Mislabel, TorchAbi
@@ -23,12 +23,10 @@ from ci_tools.observe.cmake.reply import LINKS_TORCH, CmakeTarget
 from ci_tools.observe.cmake.run import Configured, Configurer
 from ci_tools.observe.images import VARIABLE, images_of, list_images, spell_for_cmake
 from ci_tools.observe.python_label import judge_targets
+from ci_tools.observe.views import View
 from ci_tools.source.backends.cmake_call import CmakeCall
 from ci_tools.source.backends.facts import FORCED
 from ci_tools.source.includes import Includes, abi_of_commands
-
-if TYPE_CHECKING:
-    from ci_tools.observe.views import View
 
 MOST = 16  # ways through a project's checks that are tried, if they are all
 MAX_CHECKS = 24  # that are tried one by one

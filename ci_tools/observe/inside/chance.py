@@ -16,13 +16,11 @@ import random
 import stat
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ci_tools.observe.inside import facts
 from ci_tools.observe.inside.facts import FACTS, refuse_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MODULES = frozenset({"datetime", "random", "secrets", "time", "uuid"})
 ASKED = ("getloadavg", "getpid", "getppid", "times", "urandom")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ci_tools.observe.inside.facts import FACTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 # ruff: noqa: SIM905 - as words they fit on a page
 # Variables that do not change a build: whatever their values, the result is the same.

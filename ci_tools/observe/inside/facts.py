@@ -11,11 +11,9 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
 
 CHANGES = "changes its observer"
 EXECUTED = "<string>"  # the file name of a setup.py that a build backend runs

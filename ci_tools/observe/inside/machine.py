@@ -13,8 +13,9 @@ import os
 import platform
 import sys
 import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.observe.inside import chance, facts, files, modules, programs, text
 from ci_tools.observe.inside.cell import (
@@ -38,9 +39,6 @@ from ci_tools.observe.inside.standard_library import drivers
 from ci_tools.observe.inside.standard_library.library import LIBRARY
 from ci_tools.observe.inside.standard_library.values import differing_values
 from ci_tools.observe.inside.torch_names.torch import TORCH
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {

@@ -9,6 +9,7 @@ import importlib.util
 import pkgutil
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,8 +23,6 @@ from ci_tools.observe.inside.standard_library.library import LIBRARY
 from ci_tools.observe.inside.torch_names.torch import TORCH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     Provided = Mapping[str, Sequence[str] | None]
 
 # ruff: noqa: SIM905 - as words they fit on a page

@@ -8,15 +8,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.observe.inside import build_ext, files, text
 from ci_tools.observe.inside.environ import list_changes
 from ci_tools.observe.inside.facts import FACTS, refuse_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SHELLS = ("bash", "dash", "sh")
 CMAKE = "cmake"

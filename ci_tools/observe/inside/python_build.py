@@ -7,8 +7,9 @@ import functools
 import importlib.machinery
 import importlib.util
 import sysconfig
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.observe.inside import files
 from ci_tools.observe.inside.cell import (
@@ -23,9 +24,6 @@ from ci_tools.observe.inside.cell import (
     python_version,
 )
 from ci_tools.observe.inside.facts import FACTS, answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LATEST = 99  # a minor version that no Python 3 will reach
 # The oldest glibc of a builder, and versions that no builder has yet; the older names of tags (PEP 600).

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable, Mapping
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.observe.inside.facts import FACTS, names_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 class Attribute:

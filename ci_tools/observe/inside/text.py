@@ -9,15 +9,13 @@ from __future__ import annotations
 import ast
 import functools
 import os
+from collections.abc import Iterator
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.observe.inside.environ import LISTERS, is_of_windows
 from ci_tools.observe.inside.facts import FACTS
 from ci_tools.observe.inside.standard_library.library import LIBRARY, Condition, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OLDEST = (3, 10)  # Python of a cell
 BEFORE_INHERITING = 4  # arguments of `compile` before `dont_inherit`, without the text

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.rocm import ROCM
@@ -28,12 +27,9 @@ from ci_tools.observe.stage import (
     importable_folders,
     write_script,
 )
+from ci_tools.observe.views import View
 from ci_tools.sandbox import why_not
 from ci_tools.sandbox.groups import ForkServer, Pool
-
-if TYPE_CHECKING:
-    from ci_tools.observe.views import View
-
 
 PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
 SERVE = "--serve"  # see there

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ci_tools.observe.build import CMAKE, list_request_archs
 from ci_tools.observe.images import DEVICE_SOURCES
 from ci_tools.observe.observation import BUILDERS, Observed
+from ci_tools.observe.owned import Owned
 from ci_tools.observe.switches import (
     SWITCH,
     VALUES,
@@ -27,7 +28,6 @@ from ci_tools.observe.views import Switches, View, kind_of
 from ci_tools.source.files import Tree
 
 if TYPE_CHECKING:
-    from ci_tools.observe.owned import Owned
     from ci_tools.observe.setup_py.run import Observer
 
 OWN_COMMAND = "compiles by its own command"  # the start of that doubt's text

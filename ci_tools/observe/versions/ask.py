@@ -35,12 +35,12 @@ from ci_tools.observe.stage import write_script
 from ci_tools.sandbox import Limits
 from ci_tools.sandbox.leftovers import read_safely
 from ci_tools.source import git
+from ci_tools.source.checkout import Checkout
 from ci_tools.source.versions import OwnVersion, read_file_version
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from ci_tools.source.checkout import Checkout
     from ci_tools.source.project_file import ProjectFile
 
 

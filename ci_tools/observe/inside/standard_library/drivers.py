@@ -11,12 +11,10 @@ import io
 import os
 import pathlib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ci_tools.observe.inside.facts import FACTS, answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PLACES = re.compile(
     r"/dev(?:/(?:nvidia|kfd|dri|dxg).*)?|/proc/driver(?:/nvidia.*)?|/sys/(?:class/kfd|module/(?:amdgpu|nvidia|i915|xe)).*"

@@ -12,12 +12,10 @@ import datetime  # noqa: ICN001 - by its own name
 import enum
 import itertools
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
 
 from ci_tools.observe.inside.facts import FACTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 # Modules whose names only annotate: a build does not depend on them.
 ANNOTATIONS = frozenset({"_collections_abc", "_typeshed", "collections.abc", "types", "typing"})

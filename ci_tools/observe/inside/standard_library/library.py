@@ -11,16 +11,14 @@ import functools
 import inspect
 import json
 import sys
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ci_tools.observe.inside.facts import FACTS, names_of
 from ci_tools.observe.inside.shown import ModuleName, list_visible, show_names
 from ci_tools.observe.inside.standard_library.equivalents import EQUIVALENTS, make_stand_in
 from ci_tools.observe.inside.standard_library.values import list_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 SYSTEMS = ("linux", "macos", "windows")
 MODULE = ""  # the name that stands for the module itself

@@ -10,14 +10,12 @@ import functools
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from ci_tools.observe.inside.chance import getrlimit
 from ci_tools.observe.inside.facts import FACTS, names_of
 from ci_tools.observe.inside.standard_library import drivers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Names whose values here are those of Linux and macOS:
 NOT_OF_WINDOWS = {

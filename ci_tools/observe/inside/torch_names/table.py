@@ -15,11 +15,10 @@ import functools
 import json
 import lzma
 import posixpath
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     Rows: TypeAlias = dict[str, dict[str, str]]  # of one torch: module → name → row
 
 ABSENT, UNSURE = "", "~"

@@ -12,16 +12,14 @@ import functools
 import importlib
 import inspect
 import sys
+from collections.abc import Callable
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci_tools.observe.inside.facts import FACTS, names_of, watch
 from ci_tools.observe.inside.shown import Attribute, show_names
 from ci_tools.observe.inside.standard_library.equivalents import make_stand_in
 from ci_tools.observe.inside.torch_names.table import BETWEEN, HAS, LISTS, MODULES, SAYS, UNSURE, TorchTable, read_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TOP = "torch"
 # Modules that no file of a wheel names: compiled code makes them, or they are folders without Python.

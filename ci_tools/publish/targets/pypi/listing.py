@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
+from packaging.version import Version
 from pypi_simple import (
     ACCEPT_ANY,
     DistributionPackage,
@@ -34,7 +35,6 @@ from ci_tools.publish.targets.pypi.uploader import AGAIN, READ_AT, UNAUTHORISED,
 
 if TYPE_CHECKING:
     import requests
-    from packaging.version import Version
 
 # Addresses to read other indexes at, relative to the upload address: devpi; pypiserver, Artifactory and most; Azure.
 SIMPLE_NEARBY = ("+simple/", "simple/", "../simple/")
