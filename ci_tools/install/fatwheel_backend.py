@@ -80,7 +80,9 @@ SETTINGS = {  # of a user, and what they may be
     "for-gpu": r"\d+\.\d+([ ,]+\d+\.\d+)*",
 }
 EXAMPLES = {"for-cuda": "13.0, or none", "for-torch": "2.10.0+cu130", "for-gpu": "9.0"}
-ALIKE = 0.8  # how alike the name of an unknown setting is to that of the known one that was meant (difflib)
+# How alike the name of an unknown setting is to that of the known one that was meant (difflib); a variable whose name
+# is less alike may be the project's own: FORCE_CUDA is 0.89 like FOR_CUDA.
+ALIKE, ALIKE_VARIABLE = 0.8, 0.9
 
 Wheel = Mapping[str, Any]  # one of the lock's
 Lock = Mapping[str, Any]
@@ -490,16 +492,24 @@ class Wishes:
         """Whether a switch is on."""
         return self.get(name).lower() not in {"", "0", "no", "off", "false"}
 
-    def mistakes(self) -> Iterator[str]:
-        """Yield a sentence for each setting and variable whose name is almost that of a known one."""
+    def refuse_mistakes(self) -> None:
+        """Exit if the name of a setting or variable is almost that of a known one: it would install something else.
+
+        Settings of other names are the project's own backend's, and variables of other names the project's own.
+        """
         import difflib
 
-        variables = {self.variable(name) for name in SETTINGS}
-        own = (name for name in self.environ if name.startswith(f"{self.prefix}_"))
-        for names, ours in ((self.settings, {*SETTINGS}), (own, variables)):
-            for name in names:
-                near = [] if name in ours else difflib.get_close_matches(name, ours, 1, ALIKE)
-                yield from (f"there is no setting {name}, did you mean {meant}?" for meant in near)
+        start = f"{self.prefix}_"
+        given = [(name, name.upper().replace("-", "_").removeprefix(start), ALIKE) for name in self.for_others()]
+        given += [(name, name[len(start) :], ALIKE_VARIABLE) for name in self.environ if name.startswith(start)]
+        known = {name.upper().replace("-", "_"): name for name in SETTINGS}
+        wrong = []
+        for name, word, least in given:
+            for near in difflib.get_close_matches(word, known, 1, least):
+                meant = known[near] if least == ALIKE else self.variable(known[near])
+                wrong += [f"there is no setting {name}, did you mean {meant}?"] if name != meant else []
+        if wrong:
+            raise _refuse_to_go_on(*wrong)
 
     def for_others(self) -> dict[str, Any]:
         """Return the settings that are not ours, for the project's own backend."""
@@ -913,8 +923,7 @@ def _decide(settings: Mapping[str, Any] | None) -> Decision:
     """
     lock = read_lock(Path(LOCK))
     wishes = Wishes(lock["project"], settings, os.environ)
-    for mistake in wishes.mistakes():
-        _say(f"{lock['project']}: {mistake}")
+    wishes.refuse_mistakes()
     facts = find_facts(wishes)
     if wishes.on("no-prebuilt"):
         if wishes.on("no-compile"):
@@ -1182,6 +1191,7 @@ def build_editable(
 def _decide_editable(settings: Mapping[str, Any] | None, why: str = "an editable installation") -> Decision:
     lock = read_lock(Path(LOCK))
     wishes = Wishes(lock["project"], settings, os.environ)
+    wishes.refuse_mistakes()
     _prepare_compiling(lock, wishes, find_facts(wishes), f"{lock['project']}: {why}")
     return Decision(lock, wishes)
 

@@ -241,13 +241,20 @@ def test_it_is_compiled_with_the_variables_of_its_wheel_and_no_setting_of_ours(t
     path = tmp_path / plain.name
     with path.open("wb") as sink:
         make_smart(plain, sink, lambda system: write_lock("demo", "1.0", FileName(plain.name), system, [entry]))
-    options = ("-Cno-prebuilt=1", "-Cfor-cuda=13.2", "-Cdebug=1", "-Cno-compil=1")
+    options = ("-Cno-prebuilt=1", "-Cfor-cuda=13.2", "-Cdebug=1")
     done = install("pip", path, tmp_path, *options, DEMO_OTHER="mine")
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    assert kind(tmp_path) == "['1', 'mine', {'debug': '1', 'no-compil': '1'}]"
+    assert kind(tmp_path) == "['1', 'mine', {'debug': '1'}]"
     assert f"demo: built with DEMO_CUDA=1, as {CUDA} was" in said
-    assert "there is no setting no-compil, did you mean no-compile?" in said
+
+
+def test_a_misspelt_setting_ends_the_installation_of_whatever_kind(tmp_path: Path) -> None:
+    made = release(tmp_path, "http://127.0.0.1:9", files=OWN)
+    for words in (["-Cfor-cudda=13.2"], ["-Cfor-cudda=13.2", "-Cno-prebuilt=1"]):
+        done = install("pip", made.sdist, tmp_path, *words)
+        assert done.returncode
+        assert "there is no setting for-cudda, did you mean for-cuda?" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

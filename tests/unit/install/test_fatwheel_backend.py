@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,23 @@ def test_a_setting_goes_before_its_variable() -> None:
     wishes = backend.Wishes("ao-kernels", {"for-cuda": ["13.0", "13.2"], "no-compile": "0"}, environ)
     assert (wishes.get("for-cuda"), wishes.on("no-compile"), wishes.get("wheels")) == ("13.2", False, "")
     assert backend.Wishes("ao-kernels", None, environ).on("no-compile")
+
+
+@pytest.mark.parametrize(
+    ("settings", "variables", "said"),
+    [
+        pytest.param({"for-cudda": "13.0"}, {}, "no setting for-cudda, did you mean for-cuda?", id="setting"),
+        pytest.param({"FOR_CUDA": "13.0"}, {}, "no setting FOR_CUDA, did you mean for-cuda?", id="as-a-variable"),
+        pytest.param({}, {"AO_KERNELS_NO_COMPIL": "1"}, "did you mean AO_KERNELS_NO_COMPILE?", id="variable"),
+        pytest.param({"wheel.cmake": "1"}, {"AO_KERNELS_FORCE_CUDA": "1", "AO_KERNELS_FOR_GPU": "9.0"}, "", id="none"),
+    ],
+)
+def test_a_setting_that_is_almost_one_of_ours_installs_nothing(
+    settings: dict[str, str], variables: dict[str, str], said: str
+) -> None:
+    wishes = backend.Wishes("ao-kernels", settings, variables)
+    with pytest.raises(SystemExit, match=re.escape(said)) if said else nullcontext():
+        wishes.refuse_mistakes()
 
 
 def test_torch_is_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
