@@ -314,8 +314,16 @@ class _Meaning:
             return
         if wrong := release_names.explain_flaw(template, FIELDS | release_names.EARLY_FIELDS):
             yield self.at(keys, wrong)
+        elif keys[-1] == "tag" and not self.has_version(template):
+            what = f'"{template}" would be the tag of every release, expected a template with {{version}} in it'
+            yield self.at(keys, f'{what}, such as "v{{version}}", or in a monorepo "{{name}}-v{{version}}"')
         elif not self.flawed:  # the values of its fields are all over the config
             yield from self.values(keys, release_names.fields_in(template) - FIELDS)
+
+    def has_version(self, template: str) -> bool:
+        """Whether a template has the version: as a field, or, of a single release, as the config names it."""
+        version = self.get("version")
+        return "version" in release_names.fields_in(template) or (version is not None and str(version) in template)
 
     def values(self, keys: Keys, fields: Iterable[str]) -> Iterator[Problem]:
         """Yield the fields of a template that have no value in this config, or several."""

@@ -350,6 +350,9 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("v{version}", "{}", [
             ('20:16: the template names "{}", known: archs, cuda, cuda_version, display, name, package, '
             'python, python_title, rebuild, torch, version')], id="template-without-a-name"),
+        pytest.param("v{version}", "v1", [
+            ('20:16: "v1" would be the tag of every release, expected a template with {version} in it, '
+            'such as "v{version}", or in a monorepo "{name}-v{version}"')], id="tag-without-a-version"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_sentence(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:
