@@ -63,6 +63,14 @@ class Released:
     seconds: float
 
 
+def tell_config(planned: Planned, outside: Outside) -> None:
+    """Say that a release is made by a config that its commit has not: a plan only tells it of other files."""
+    tree, config = planned.tree, planned.config
+    if config and tree.checkout and tree.commit and not tree.checkout.is_committed(str(config)):
+        what = f"the config {planned.plan.request.config} is not as in the commit"
+        outside.reporter.say(f"warning: {what}: commit it, or nobody can verify these wheels (`fatwheel verify`)")
+
+
 def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, here: bool) -> Released:
     """Build, audit, validate and publish; then install from a folder that was published to, if there is one.
 
@@ -70,6 +78,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     others; Rejected if a wheel is bad.
     """
     started = time.monotonic()  # the wall clock may be set meanwhile
+    tell_config(planned, outside)
     left = list_left_over(planned, outside, here=here)
     without = frozenset(job.name for job, _ in left)
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)

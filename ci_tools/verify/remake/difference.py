@@ -14,6 +14,8 @@ from typing import NamedTuple
 from ci_tools.errors import Rejected
 from ci_tools.formats.binaries.elf import NO_CONTENT, Elf, Extent, read_elf
 from ci_tools.formats.wheel import SBOM, Wheel, open_wheel
+from ci_tools.model.files import Level
+from ci_tools.verify.audit import audit
 from ci_tools.verify.fingerprint import find_first_difference
 from ci_tools.verify.remake.stated import REQUIRED, StatedBuild
 
@@ -43,6 +45,13 @@ class ToolDifference(NamedTuple):
     what: str
     wheel: str
     here: str
+
+
+def list_changes(wheel: Path, work: Path) -> tuple[str, ...]:
+    """Return where a wheel is not what its own RECORD says, in sentences: Fatwheel's builds write a true one."""
+    findings = audit(wheel, job=None, limits={}, work=work, only=("record",))
+    said = (one.message.removeprefix(f"{wheel.name}: ") for one in findings if one.level is Level.ERROR)
+    return tuple(what.replace("what RECORD says", "what its RECORD says") for what in said)
 
 
 def list_different_members(wheel: Path, remake: Path) -> tuple[MemberDifference, ...]:

@@ -26,6 +26,7 @@ from ci_tools.source import git
 from ci_tools.verify.files import CHECKS
 from ci_tools.verify.remake.stated import ADDRESS, StatedBuild, read_stated
 
+PAGE = "how-to/verify-a-wheel.md#what-it-cannot-check"
 TORCH = re.compile(r"[\w.+]+", re.ASCII)  # a version, and not that of headers only
 
 
@@ -52,7 +53,9 @@ def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) ->
     """
     commit = stated.said.get("source:commit", "")
     if not commit:
-        raise InputError(f"{stated.wheel} states no commit: it is of no release, so nobody else can make it again")
+        msg = f"{stated.wheel} states no commit: it is of no release, so nobody else can make it again"
+        how = "commit the source and its config, `git tag` the commit with the version's tag, and build it there"
+        raise InputError(msg, hint=how, page=PAGE)
     url, notes = "", list[str]()
     if stated.said.get("source"):
         planned = _plan_fetched(stated, named, outside)
@@ -119,7 +122,9 @@ def _find_config(stated: StatedBuild, root: Path, outside: Outside) -> Path:
         with suppress(InputError):
             if canonicalize_name(loader.load(root / name, catalog.load(), outside=outside).name) == stated.project:
                 return root / name
-    raise InputError(f"the commit {stated.said['source:commit'][:12]} has no {path} of {stated.project}")
+    msg = f"the commit {stated.said['source:commit'][:12]} has no {path} of {stated.project}"
+    hint = "the config was not committed when the wheel was built: commit it, tag that commit, and release again"
+    raise InputError(msg, hint=hint, page=PAGE)
 
 
 def _plan_fetched(stated: StatedBuild, named: Named, outside: Outside) -> Planned:

@@ -17,6 +17,7 @@ from ci_tools.verify.remake.attested import WheelAttestation, find_attestation
 from ci_tools.verify.remake.difference import (
     MemberDifference,
     ToolDifference,
+    list_changes,
     list_different_members,
     list_different_tools,
 )
@@ -31,6 +32,7 @@ class WheelVerdict(NamedTuple):
     source: str
     remake: Path
     remade_sha256: str
+    changes: tuple[str, ...]  # where it is not what its own RECORD says
     members: tuple[MemberDifference, ...]  # those that differ
     tools: tuple[ToolDifference, ...]
     attestation: WheelAttestation
@@ -52,6 +54,9 @@ class WheelVerdict(NamedTuple):
 def verify(path: Path, named: Named, bundle: Path | None, outside: Outside, *, address: str = "") -> WheelVerdict:
     """Make the wheel at `path` again, and return what that shows; `address` is where the wheel came from."""
     stated = read_stated(path)
+    changes = list_changes(path, outside.cache / "audit")  # before what takes long, or fails
+    for what in changes:
+        outside.reporter.say(f"warning: {stated.wheel} is not as its own RECORD has it: {what}")
     with scratch() as folder:
         made = replay(stated, named, folder, outside)
         is_same = made.stated.sha256 == stated.sha256
@@ -60,6 +65,7 @@ def verify(path: Path, named: Named, bundle: Path | None, outside: Outside, *, a
             source=made.source,
             remake=made.path,
             remade_sha256=made.stated.sha256,
+            changes=() if is_same else changes,
             members=() if is_same else list_different_members(path, made.path),
             tools=list_different_tools(stated, made.stated),
             attestation=find_attestation(stated.sha256, (stated.address, address), bundle, outside.environ),
@@ -79,6 +85,7 @@ def to_json(verdict: WheelVerdict) -> dict[str, Any]:
         "job": stated.job,
         "source": verdict.source,
         "commit": stated.said.get("source:commit", ""),
+        "changes": list(verdict.changes),
         "members": [one._asdict() for one in verdict.members],
         "environment": [one._asdict() for one in verdict.tools],
         "attestation": verdict.attestation._asdict(),
@@ -110,7 +117,8 @@ def list_lines(verdict: WheelVerdict) -> list[str]:
         lines = [f"same: {stated.wheel} was made again from {whence}, and has the same bytes: {stated.sha256}"]
     else:
         made = f"what {whence} makes here: {verdict.remake}"
-        lines = [f"differs: {stated.wheel} is not {made}", *_list_differences(verdict)]
+        changed = (f"it was changed after it was built: {what}" for what in verdict.changes)
+        lines = [f"differs: {stated.wheel} is not {made}", *changed, *_list_differences(verdict)]
     lines += [f"  {one.what}: {one.wheel} for the wheel, {one.here} here" for one in verdict.tools]
     lines += [f"note: {note}" for note in verdict.notes]
     if verdict.attestation.by:
@@ -128,6 +136,6 @@ def _list_differences(verdict: WheelVerdict) -> list[str]:
         lines.append("  all that the project made is the same: only what the wheel says of its build differs")
     elif others:
         lines.append(f"  then in {', '.join(one.member for one in others)}")
-    if not verdict.tools:
+    if not verdict.tools and not verdict.changes:
         lines.append("  nothing that is known of the two builds' environments differs")
     return lines

@@ -68,6 +68,7 @@ def test_one_changed_byte_is_named_by_member_section_and_symbol(
     first = found["members"][0]
     assert first["member"].startswith("tiny/fast.cpython")
     assert (first["section"], first["symbol"], found["environment"]) == (".text", "answer", [])
+    assert found["changes"] == [f"{first['member']} is not what its RECORD says"]
 
 
 @pytest.mark.long
