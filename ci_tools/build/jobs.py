@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from packaging.utils import canonicalize_name
+
 from ci_tools.addresses import redact
 from ci_tools.build import folders, headers, room, toolchain
 from ci_tools.build.bench.copies import Installations, open_installations
@@ -139,7 +141,10 @@ def _build_one_by_one(
 
 
 def refuse_place(out: Path, planned: Planned) -> None:
-    """Raise InputError if `out` is a file or contains the source: built files would be mixed with source files."""
+    """Raise InputError if `out` is a file, contains the source, or is another project's: its files would be mixed.
+
+    Of two plans in one folder the second takes the first one's place, and nothing of that would be published.
+    """
     place, root = out.resolve(), planned.tree.root.resolve()
     if out.exists() and not out.is_dir():
         raise InputError(f"--out: {out} is a file, expected a folder")
@@ -147,6 +152,10 @@ def refuse_place(out: Path, planned: Planned) -> None:
     name = next(inside, None)
     if name:
         raise InputError(f"--out: {out} holds the source ({name}), expected a folder of its own such as dist")
+    own, other = planned.plan.project.name, plan_file.project_in(out / PLAN)
+    if other and canonicalize_name(other) != canonicalize_name(own):
+        hint = f"`--out {out / own}` keeps them apart; `fatwheel publish` then publishes each folder"
+        raise InputError(f"--out: {out} holds the plan of {other}, expected a folder for {own} alone", hint=hint)
 
 
 def _refuse_machine(

@@ -75,7 +75,7 @@ def add_config(parser: Parser) -> None:
 
 def add_config_path(parser: Parser) -> None:
     """Add the config as a positional argument."""
-    parser.add_path("config", "fatwheel.yml", f"the config; default: {NEAREST_CONFIG}", nargs="?")
+    parser.add_path("config", "fatwheel.yml", f"the config, or its folder; default: {NEAREST_CONFIG}", nargs="?")
 
 
 def add_trust(parser: Parser) -> None:

@@ -12,6 +12,7 @@ from ci_tools.config import location
 from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.machine.context import Outside
 from ci_tools.model import edition
+from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import UNTAGGED, CatalogRow, Edition, Run
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
 
 def find_config(options: argparse.Namespace, outside: Outside) -> Path:
-    """Return the config that is named, or else the nearest; report one in another folder.
+    """Return the config that is named, by itself or its folder, or else the nearest; report one in another folder.
 
     Raises InputError if there is none.
     """
+    if options.config and (named := Path(options.config)).is_dir():
+        return location.config_in(named) or named / CONFIG_FILE  # reading it says that there is none
     if options.config:
         return Path(options.config)
     path = location.find_config(Path(), _home(outside))

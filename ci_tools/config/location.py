@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from ci_tools.errors import InputError, Problem, RejectedInput
@@ -13,6 +14,7 @@ from ci_tools.model.names import CONFIG_FILE
 
 PROJECT_FILE = "pyproject.toml"
 TABLE = ("tool", "fatwheel")
+MAX_SHOWN = 8  # configs that a message lists
 BUILD_FILES = (PROJECT_FILE, "setup.py")
 HINT = "`fatwheel init` writes a starter from what it finds in the source"
 
@@ -25,16 +27,29 @@ def find_config(folder: Path, home: Path) -> Path:
     """
     places = list(_folders(folder, home))
     for place in places:
-        config = place / CONFIG_FILE
-        if config.exists():
+        if config := config_in(place):
             return config
-        if table_in(place / PROJECT_FILE) is not None:
-            return place / PROJECT_FILE
     above = f" and none in a folder above, up to {places[-1]}" if places[1:] else ""
     msg = f"there is no {folder / CONFIG_FILE}{above}, expected a config that says what to build"
+    if below := _list_below(folder):
+        raise InputError(f"{msg}; below it: {', '.join(below)}", hint=f"name one of them, such as {below[0]}")
     if not any((place / file).is_file() for place in places for file in BUILD_FILES):
         raise InputError(msg, hint=f"{HINT} of a package; here is no {' and no '.join(BUILD_FILES)}")
     raise InputError(msg, hint=f"{HINT}; it may also be the table [{'.'.join(TABLE)}] of {PROJECT_FILE}")
+
+
+def config_in(folder: Path) -> Path | None:
+    """Return the config of a folder itself; None if it has none."""
+    if (folder / CONFIG_FILE).exists():
+        return folder / CONFIG_FILE
+    return folder / PROJECT_FILE if table_in(folder / PROJECT_FILE) is not None else None
+
+
+def _list_below(folder: Path) -> list[str]:
+    """Return the configs of a monorepo's projects, two folders down at most: of more, the first ones."""
+    found = (path for depth in ("*", "*/*") for path in sorted(folder.glob(f"{depth}/{CONFIG_FILE}")))
+    shown = (path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    return [str(path) for path in islice(shown, MAX_SHOWN)]
 
 
 def find_project(folder: Path, home: Path) -> Path:

@@ -194,6 +194,14 @@ def _no_plan(path: Path) -> InputError:
     return InputError(msg, hint=f"{hint} its own")
 
 
+def project_in(path: Path) -> str:
+    """Return the name of the project of the plan in a file; "" if the file has no plan of this schema."""
+    try:
+        return str(read(path)["project"]["name"])
+    except (InputError, KeyError, TypeError):
+        return ""
+
+
 def read(path: Path) -> dict[str, Any]:
     """Return the plan in the file at `path` as JSON values; raise InputError if there is none."""
     if path.exists() and not path.is_file():

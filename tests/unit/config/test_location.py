@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from ci_tools import catalog
 from ci_tools.cli.main import main
+from ci_tools.cli.values import find_config
 from ci_tools.config import loader, location
 from ci_tools.errors import InputError
-from tests.builders.sources import committed, write
+from tests.builders.sources import committed, world, write
 
 NOWHERE = Path("/nowhere")
 YAML = 'package: demo\nowner: "@me"\npython: ["3.12", "3.14t"]\ntorch: { lowest: 2.10 }\nplatforms:\n  linux-cpu: {}\n'
@@ -63,6 +65,29 @@ def test_a_config_beyond_the_repository_or_home_is_not_read(tmp_path: Path, mark
     write(tmp_path, {"fatwheel.yml": YAML, "p/a/x": "", **marks})
     with pytest.raises(InputError, match="expected a config that says what to build"):
         location.find_config(tmp_path / "p/a", tmp_path / home if home else NOWHERE)
+
+
+def test_the_configs_of_a_monorepo_are_named_at_its_root(tmp_path: Path) -> None:
+    write(tmp_path, {"alpha/fatwheel.yml": YAML, "python/beta/fatwheel.yml": YAML, ".venv/gamma/fatwheel.yml": YAML})
+    with pytest.raises(InputError) as caught:
+        location.find_config(tmp_path, NOWHERE)
+    assert caught.value.message.endswith(
+        f"; below it: {tmp_path}/alpha/fatwheel.yml, {tmp_path}/python/beta/fatwheel.yml"
+    )
+    assert caught.value.hint == f"name one of them, such as {tmp_path}/alpha/fatwheel.yml"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param({"alpha/fatwheel.yml": YAML}, "alpha/fatwheel.yml", id="file"),
+        pytest.param({"alpha/pyproject.toml": TOML}, "alpha/pyproject.toml", id="table"),
+        pytest.param({"fatwheel.yml": YAML, "alpha/x": ""}, "alpha/fatwheel.yml", id="none-and-not-that-above"),
+    ],
+)
+def test_a_config_may_be_named_by_its_folder(files: dict[str, str], expected: str, tmp_path: Path) -> None:
+    write(tmp_path, files)
+    assert find_config(Namespace(config=tmp_path / "alpha"), world(tmp_path)) == tmp_path / expected
 
 
 def test_a_table_asks_for_the_same_as_a_file(tmp_path: Path) -> None:
