@@ -10,7 +10,8 @@ from ci_tools.addresses import redact
 
 VERSION = re.compile(r"\d+(\.\d+)+t?")  # 2.10, 2.13.0, 3.14t
 MINOR = re.compile(r"\d+\.\d+t?")
-DOCUMENTATION = "docs/"  # the folder of the pages in the repository
+DOCUMENTATION = "docs/"  # the folder of the pages in Fatwheel's repository
+SEE = f"See Fatwheel's {DOCUMENTATION}"  # before a page: the user's project may have docs of its own
 MAX_SHOWN = 50  # problems listed for one input, or names for one mistake
 MAX_COMPARED, LONGEST_COMPARED = 100, 120  # names, and characters of one: comparing takes the square of the length
 DONE = 0
@@ -36,7 +37,7 @@ class FatwheelError(Exception):
     def __str__(self) -> str:
         """Return the sentence, followed by the hint, the standing and the page, each on a separate line."""
         hint = f"hint: {self.hint}" if self.hint else ""
-        page = f"See {DOCUMENTATION}{self.page}" if self.page else ""
+        page = f"{SEE}{self.page}" if self.page else ""
         return "\n  ".join(filter(None, (self.message, hint, self.standing, page)))
 
     @property

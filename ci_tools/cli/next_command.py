@@ -47,7 +47,7 @@ def _make_wheels(planned: Planned, options: argparse.Namespace) -> str:
     plan, hosts = planned.plan, {name: facts.host for name, facts in planned.catalog.platforms.items()}
     ours = [job for job in plan.jobs if job.platform is None or hosts[job.platform] == host()]
     if not ours:
-        return f"see {DOCUMENTATION}how-to/build-on-several-machines.md, no job is for this machine ({host()})"
+        return f"see Fatwheel's {DOCUMENTATION}how-to/build-on-several-machines.md: no job is for {host()}"
     again = [*([str(options.config)] if options.config else []), *_edition_words(options)]
     if options.only or awaiting_gpu(plan):  # a release is of all jobs, and refuses a wheel that no GPU has tried
         return _command("build", *again, "--job", ",".join(job.name for job in ours), "--out", "dist")
@@ -86,7 +86,7 @@ def after_build(built: Mapping[Path, bool], names: Sequence[str], plan: Plan, ou
 def after_audit(wheels: Sequence[Path], config: Path | None, *, is_good: bool) -> str:
     """Return what comes after an audit: the command that tries the wheels, or the page about the broken rules."""
     if not is_good:
-        return f"next: see {DOCUMENTATION}reference/audit-rules.md, and build again"
+        return f"next: see Fatwheel's {DOCUMENTATION}reference/audit-rules.md, and build again"
     named = _name_wheels([wheel for wheel in wheels if wheel.suffix == ".whl"])
     said = ["--config", str(config)] if config else []
     return f"next: {_command('validate', *named, *said)}" if named else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from threading import get_ident
+from threading import Timer, get_ident
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import plain, readable_size
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 EVERY = 30.0  # seconds between two lines about a long step in a log
+LONG = 10.0  # seconds after which a log says that a step is under way, if it has said nothing
 BUILD = "build"  # the first word of a step that has the project's own build in it
 # Purposes of a step's time, by the first word of its title; the time of any other is in the rest.
 TITLES = {
@@ -59,11 +60,27 @@ class TerminalReporter:
         """Show the step's title with a bar while it runs, then one line with its result and duration."""
         started = time.monotonic()
         step = _Step(self.console(), title, self.say)
-        with step.live or nullcontext():
+        with step.live or self._tell_begun(step):
             yield step
         took = time.monotonic() - started
         outcome = f": {step.outcome}" if step.outcome else ""
         self.say(f"{title}{outcome} ({took:.1f} s)")
+
+    @contextmanager
+    def _tell_begun(self, step: _Step) -> Iterator[None]:
+        """Say in a log that a step is under way once it takes long: its own line comes when it ends."""
+
+        def tell() -> None:
+            if step.said == step.began:
+                self.say(f"{step.title} is under way")
+
+        timer = Timer(LONG, tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class _Step:

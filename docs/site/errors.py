@@ -146,7 +146,7 @@ def _text(node: ast.expr, names: Mapping[str, list[ast.Assign]], line: int) -> s
 def _page(hinted: Hinted, title: str, section: str) -> str:
     message = f"fatwheel: {hinted.message}".replace("\n", "\n  ")
     hint = f"\n  hint: {hinted.hint}" if hinted.hint.strip(FILLED) else ""
-    shown = f"```text\n{message}{hint}\n  See {errors.DOCUMENTATION}{hinted.page}\n```"
+    shown = f"```text\n{message}{hint}\n  {errors.SEE}{hinted.page}\n```"
     status = f"Exit status {hinted.status}: {STATUSES[hinted.status]}. A `{FILLED}` stands for what a run fills in."
     helps = f"From [{title}](../{hinted.page}):\n\n{section}"
     return f"# {hinted.title}\n\n{shown}\n\n{status}\n\n## What helps\n\n{helps}\n"

@@ -36,13 +36,13 @@ def test_the_page_that_helps_is_the_last_line() -> None:
         "nothing is listed",
         "  hint: list it",
         "  the same command goes on",
-        "  See docs/how-to/adopt-an-index.md",
+        "  See Fatwheel's docs/how-to/adopt-an-index.md",
     ]
 
 
 def test_problems_have_a_page_too() -> None:
     error = RejectedInput([Problem("a.yml:1:2", "it is wrong")], page="reference/config.md")
-    assert str(error) == "a.yml:1:2: it is wrong\n  See docs/reference/config.md"
+    assert str(error) == "a.yml:1:2: it is wrong\n  See Fatwheel's docs/reference/config.md"
 
 
 @pytest.mark.parametrize("name", ["linux-cuda", "ab" * 5000, "x" * 100])

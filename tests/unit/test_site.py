@@ -42,7 +42,7 @@ def test_every_error_that_names_a_page_has_one(pages: Path) -> None:
     named = {hinted.page for hinted in find_hinted(REPOSITORY / "ci_tools")}
     assert named == set(pages_in_code())
     texts = [page.read_text(encoding="utf-8") for page in (pages / "errors").glob("*.md")]
-    assert [page for page in named if not any(f"See docs/{page}\n" in text for text in texts)] == []
+    assert [page for page in named if not any(f"See Fatwheel's docs/{page}\n" in text for text in texts)] == []
 
 
 def test_the_page_of_an_error_has_its_words_and_what_helps(pages: Path) -> None:

@@ -36,7 +36,7 @@ from ci_tools.build.containers.runs import (
 )
 from ci_tools.build.shards.handover import SHARDS
 from ci_tools.build.times.trace import SUFFIX
-from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
+from ci_tools.errors import SEE, FatwheelError, InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.context import Outside
 from ci_tools.machine.process import Ended, complaint, tail
@@ -152,8 +152,8 @@ def explain_failure(ended: Ended, what: str, places: dict[str, Path]) -> Fatwhee
         printed = printed.replace(inside, str(here))
     lines = printed[printed.rindex(SAID) + len(SAID) :].splitlines()
     hint = next((line.strip().removeprefix("hint: ") for line in lines if line.startswith("  hint: ")), "")
-    page = next((line.strip().removeprefix("See docs/") for line in lines if line.startswith("  See docs/")), "")
-    message = "\n".join(line for line in lines if not line.startswith(("  hint: ", "  See docs/")))
+    page = next((line.strip().removeprefix(SEE) for line in lines if line.startswith(f"  {SEE}")), "")
+    message = "\n".join(line for line in lines if not line.startswith(("  hint: ", f"  {SEE}")))
     return kind(f"{what}: {message}", hint=hint, page=page)
 
 

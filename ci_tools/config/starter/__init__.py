@@ -132,7 +132,7 @@ def render(starter: Starter, origin: str, *, smart: bool, sdist: SdistSource | N
     found = ON_GITHUB.search(origin)
     owner = f"@{found['owner']}" if found else NOBODY
     lines = [
-        "# Read by `fatwheel plan`: who is served. Every key: docs/reference/config.md",
+        "# Read by `fatwheel plan`: who is served. Every key: Fatwheel's docs/reference/config.md",
         f"package: {to_scalar(starter.name)}",
         *(
             [f'version: "{starter.version}" # as setuptools has it: setup.py states none']

@@ -96,7 +96,7 @@ def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
     project = project_of(tree, imports[0].value if imports else "")
     needs_you = [row for row in moved.rows if row.fate is InputFate.NEEDS_YOU]
     lines = [
-        "# Read by `fatwheel plan`, made from the callers of test-infra. Every key: docs/reference/config.md",
+        "# Read by `fatwheel plan`, from the callers of test-infra. Every key: Fatwheel's docs/reference/config.md",
         *(["# Needs you:"] if needs_you else []),
         *(to_comment(f"- {row.where}: {row.name}: {row.what}") for row in needs_you),
         *package_lines(project, _owner(moved)),

@@ -60,7 +60,7 @@ def config_of(platforms: str, more: str = "") -> str:
         pytest.param(config_of(f"{NATIVE}: {OWNED}, {THERE}: {OWNED}"), "plan",
                      "fatwheel release --to dir:dist/index --here", id="another-machine-too"),
         pytest.param(config_of(f"{THERE}: {OWNED}"), "plan",
-                     f"see docs/how-to/build-on-several-machines.md, no job is for this machine ({host()})",
+                     f"see Fatwheel's docs/how-to/build-on-several-machines.md: no job is for {host()}",
                      id="another-machine-only"),
         pytest.param(config_of(f"{NATIVE}: {{native: ['*.cpp']}}"), "plan",
                      "answer the 1 warning, then fatwheel release --to dir:dist/index", id="a-warning"),
@@ -121,7 +121,10 @@ def test_good_wheels_are_tried_and_bad_ones_are_explained() -> None:
     )
     assert after_audit(wheels[:1], None, is_good=True) == "next: fatwheel validate dist/a0.whl"
     assert after_audit([Path("a.tar.gz")], None, is_good=True) == ""
-    assert after_audit(wheels, None, is_good=False) == "next: see docs/reference/audit-rules.md, and build again"
+    assert (
+        after_audit(wheels, None, is_good=False)
+        == "next: see Fatwheel's docs/reference/audit-rules.md, and build again"
+    )
 
 
 def test_tried_wheels_are_published_with_their_plan_or_added_without_one(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,6 +42,16 @@ def test_a_log_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = transfer(is_terminal=False).splitlines()
     assert re.fullmatch(r"fetch a toolkit: 1\.0 MB of 10\.0 MB, \d+ s left", lines[0])
     assert re.fullmatch(r"fetch a toolkit \(\d+\.\d s\)", lines[-1])
+
+
+def test_a_log_says_that_a_long_step_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter, "LONG", 0.0)
+    heard = io.StringIO()
+    with TerminalReporter(lambda: Console(file=heard, width=120)).step("build demo.whl"):
+        for _ in range(1000):
+            if not heard.getvalue().endswith("\n"):
+                time.sleep(0.01)
+    assert re.fullmatch(r"build demo.whl is under way\nbuild demo.whl \(\d+\.\d s\)\n", heard.getvalue())
 
 
 def test_a_log_has_one_line_for_a_short_transfer() -> None:

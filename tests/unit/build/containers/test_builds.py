@@ -23,7 +23,7 @@ build demo-1.0.whl (2.0 s)
 fatwheel: the build failed; the last lines of /fatwheel/out/logs/cpu.log:
 error: no such thing
   hint: do it otherwise
-  See docs/how-to/a.md#b
+  See Fatwheel's docs/how-to/a.md#b
 """
 
 
