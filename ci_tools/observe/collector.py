@@ -22,9 +22,10 @@ from ci_tools.machine.context import Outside
 from ci_tools.model.evidence import PURE_TAG, Binding, CellEvidence, Evidence, Extensions, PlatformEvidence, Project
 from ci_tools.model.platforms import Cell
 from ci_tools.model.request import Enabled, Globs, PlatformRequest, Request
-from ci_tools.model.versions import name_of_required
+from ci_tools.model.versions import name_of_required, parse_or_all
 from ci_tools.observe.cells import MAX_OBSERVED, Spent, cells_of, is_offered, torches_of
 from ci_tools.observe.device_code import select_kernels, warn_of_files
+from ci_tools.observe.python_label import REQUIRES
 from ci_tools.observe.versions.teller import ASKS_GIT, Teller
 from ci_tools.source import backends
 from ci_tools.source.backends.cmake_call import read_cmake_call
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 # Usual file name endings of an accelerator's or a system's sources.
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
+WITH_PYTHON_2 = {"setuptools": ("bdist_wheel has `universal`", "leave that out")}  # else by what a project admits
 MAX_NAMED = 3  # pointers that are warned about
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # Variables that setuptools asks for by itself.
@@ -94,7 +96,7 @@ def gather(
         requires_torch=torch_requirement([*project.dependencies()] or _common_dependencies(builds)),
         builds_with_torch=torch_requirement(build_requirements(project)),
         warnings=(
-            *_tag_warnings(project, platforms),
+            *_tag_warnings(project, platforms, builds),
             *_unseen(request, tree),
             *_unneeded_drops(project, builds),
             *_lacking_in_trials(project, builds),
@@ -130,13 +132,19 @@ def _identify(project: ProjectFile, platforms: tuple[PlatformEvidence, ...]) -> 
     )
 
 
-def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
-    """Yield a warning for each pure tag that includes Python 2."""
+def _tag_warnings(
+    project: ProjectFile, platforms: Iterable[PlatformEvidence], builds: Iterable[Metadata]
+) -> Iterator[str]:
+    """Yield a warning for each pure tag that includes Python 2, unless the project says that it serves that."""
     tags = {platform.shown.pure_tag for platform in platforms} - {PURE_TAG}
-    for tag in sorted(tags) if not project.text("project", "requires-python") else ():
-        place, backend = project.place("build-system", "build-backend"), project.backend.partition(".")[0]
-        what = f"{backend} tags a pure wheel {tag}, not py3, where the project does not exclude Python 2"
-        yield f'{place}: {what}: say `requires-python = ">=3"`'
+    backend, admitted = project.backend.partition(".")[0], project.text("project", "requires-python")
+    if backend == "setuptools":  # by its own setting, whatever the project admits
+        lines = [line for build in builds for line in build if line.startswith(REQUIRES)]
+        admitted = next((one for one in lines if parse_or_all(one.removeprefix(REQUIRES)).contains("2.7")), "")
+    where, mend = WITH_PYTHON_2.get(backend, ("the project does not exclude Python 2", 'say `requires-python = ">=3"`'))
+    for tag in sorted(tags) if not admitted else ():
+        place = project.place("build-system", "build-backend")
+        yield f"{place}: {backend} tags a pure wheel {tag}, not py3, where {where}: {mend}"
 
 
 def _unseen(request: Request, tree: Tree) -> Iterator[str]:

@@ -172,7 +172,7 @@ class _Unknown:
 
 class _UnknownModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        if FACTS.lets_ask():
+        if FACTS.lets_ask() or (name == "__path__" and FACTS.imports_itself()):  # of a module in it
             FACTS.doubt(vars(self)[_WHAT], vars(self)[_PLACE])
         raise AttributeError(name)
 

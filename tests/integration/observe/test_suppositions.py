@@ -164,7 +164,8 @@ FFI = "from cffi import FFI\nffi = FFI()\nffi.cdef('int f(int);')\nffi.set_sourc
                      ["demo/r.cpython-fatwheel.so"], id="rust-in-pyproject"),
         pytest.param("setuptools-rust", 'options={"bdist_wheel": {"py_limited_api": "cp310"}}',
                      {"pyproject.toml": IN_PROJECT, "Cargo.toml": CARGO}, ["demo/r.abi3.so"], id="rust-abi3"),
-        pytest.param("cffi", 'cffi_modules=["make.py:ffi"]', {"make.py": FFI}, ["demo/c.abi3.so"], id="cffi_modules"),
+        pytest.param("cffi", 'cffi_modules=["make.py:ffi"], options={"bdist_wheel": {"py_limited_api": "cp310"}}',
+                     {"make.py": FFI}, ["demo/c.abi3.so"], id="cffi_modules"),
     ],
 )  # fmt: skip
 def test_what_a_known_requirement_adds_is_seen(
@@ -175,6 +176,7 @@ def test_what_a_known_requirement_adds_is_seen(
     written = {**FILES, **files, "pyproject.toml": project, "setup.py": f"{files.get('setup.py', '')}{script}"}
     found = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, **written})).platforms[0].shown
     assert ([one.member for one in found.built], found.torch_abi.kind.value) == (members, "none"), found
+    assert found.python_api.mislabel is None
 
 
 @pytest.mark.parametrize("changed", ["", "ffi.cdef('int g(int);')\n"], ids=["the-same", "another-declaration"])
@@ -230,10 +232,11 @@ def test_pkgconfig_is_asked_both_ways(body: str, extensions: Extensions, tmp_pat
         pytest.param("import torch.distributed", id="a-module-of-torch"),
         pytest.param("from Cython.Build import create_extension_list", id="a-function"),
         pytest.param("import ninja; ninja.BIN_DIR", id="an-attribute"),
+        pytest.param("from distlib.version import get_scheme", id="below-a-module-that-has-no-fake"),
     ],
 )
 def test_what_a_fake_lacks_is_not_missing_but_a_doubt(statement: str, tmp_path: Path) -> None:
-    found = shown(tmp_path, f"try:\n    {statement}\nexcept Exception:\n    modules.clear()\n")
+    found = shown(tmp_path, f"try:\n    {statement}\nexcept Exception:\n    modules.clear()\n", ', "distlib"')
     assert "is not simulated" in found.extensions_where
 
 
@@ -257,3 +260,15 @@ def test_a_module_has_the_same_name_on_each_host_by_the_command_of_distutils(tmp
     script = SETUP.replace("BODY", body).replace("ext_modules=", "cmdclass={'build_ext': build_ext}, ext_modules=")
     found = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, **FILES, "setup.py": script})).platforms[0].shown
     assert [one.member for one in found.built] == ["demo/a.cpython-fatwheel.so"]
+
+
+@pytest.mark.parametrize(
+    ("pythons", "is_warned"), [("", True), (", python_requires='>=3.10'", True), (", python_requires='>=2.7'", False)]
+)
+def test_a_universal_wheel_is_warned_of_unless_it_serves_python_2(
+    pythons: str, tmp_path: Path, *, is_warned: bool
+) -> None:
+    own = f"setup(name='demo', packages=['demo'], options={{'bdist_wheel': {{'universal': 1}}}}{pythons})\n"
+    files = {"fatwheel.yml": CONFIG, "setup.py": f"from setuptools import setup\n{own}", "demo/__init__.py": ""}
+    warnings = evidence_of(write(tmp_path / "a", files)).warnings
+    assert any("where bdist_wheel has `universal`: leave that out" in one for one in warnings) is is_warned, warnings

@@ -20,7 +20,7 @@ __all__ = ["FFI", "cffi_modules"]
 
 __version__ = "2.1.1"
 WRITTEN = "build/cffi"  # the real one writes into a folder that is named for the Python that builds
-LIMITED = "#ifndef _CFFI_NO_LIMITED_API\n#define Py_LIMITED_API\n#endif\n#include <Python.h>\n"
+LIMITED, PYTHON = "#define Py_LIMITED_API\n", "#include <Python.h>\n"
 NO_LIMIT = ("_CFFI_NO_LIMITED_API", None)
 ABI3T = (3, 15)  # the first free-threaded Python with a stable ABI
 
@@ -48,8 +48,7 @@ class FFI:
     def distutils_extension(self, tmpdir: str = "build", verbose: bool = True) -> setuptools.Extension:
         """Return the extension of the module, without a stable ABI."""
         name, source, ending, kwds = _assigned(self)
-        sources = [_write(Path(WRITTEN, f"{name}{ending}"), f"{LIMITED}{source or ''}\n"), *kwds.pop("sources", [])]
-        return setuptools.Extension(name, sources, **kwds)
+        return setuptools.Extension(name, _write_sources(name, source or "", ending, kwds), **kwds)
 
     def __getattr__(self, name: str) -> Any:
         return FACTS.unknown(f"cffi.FFI.{name}")
@@ -69,6 +68,12 @@ def _write(path: Path, text: str) -> str:
     return str(path)
 
 
+def _write_sources(name: str, source: str, ending: str, kwds: dict[str, Any]) -> list[str]:
+    """Write the module's source, and return it with the project's; it asks for the limited API unless told not to."""
+    limit = "" if NO_LIMIT in map(tuple, kwds.get("define_macros", ())) else LIMITED
+    return [_write(Path(WRITTEN, f"{name}{ending}"), f"{limit}{PYTHON}{source}\n"), *kwds.pop("sources", [])]
+
+
 def cffi_modules(distribution: Any, _keyword: str, value: Any) -> None:
     """Add the modules that setup() names by this keyword, such as `build_demo.py:ffi`."""
     for said in [value] if isinstance(value, str) else value:
@@ -85,8 +90,8 @@ def _add(distribution: Any, ffi: FFI) -> None:
         file, text = f"{name.replace('.', '/')}.py", "\n".join(ffi.declared)  # they decide it, and no Python does
         extend_command(distribution, build_py, lambda command: _write(Path(command.build_lib, file), text))
         return
-    sources = [_write(Path(WRITTEN, f"{name}{ending}"), f"{LIMITED}{source}\n"), *kwds.pop("sources", [])]
-    extension = setuptools.Extension(name, sources, **_limit(kwds))
+    kwds = _limit(kwds)
+    extension = setuptools.Extension(name, _write_sources(name, source, ending, kwds), **kwds)
     distribution.ext_modules = [*(distribution.ext_modules or ()), extension]
     base = distribution.cmdclass.get("build_ext", build_ext)
     if hasattr(base, "pre_run"):
