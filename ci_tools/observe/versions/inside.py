@@ -15,6 +15,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import traceback
 import types
@@ -212,10 +213,18 @@ def _ask(request: dict[str, Any]) -> str:
     backend = pkgutil.resolve_name(request["backend"] + ":" * (":" not in request["backend"]))
     folder = Path(request["metadata"])
     folder.mkdir(exist_ok=True)
-    made = backend.prepare_metadata_for_build_wheel(str(folder))
-    text = (folder / made / "METADATA").read_text(encoding="utf-8")
-    found = re.search(r"^Version: *(\S+)", text, re.MULTILINE)
+    found = re.search(r"^Version: *(\S+)", _make_metadata(backend, folder), re.MULTILINE)
     return found[1] if found else ""
+
+
+def _make_metadata(backend: Any, folder: Path) -> str:
+    """Return the metadata of a wheel; those of an sdist from a backend without the hook, as PEP 517 allows."""
+    if hasattr(backend, "prepare_metadata_for_build_wheel"):
+        made = Path(folder, backend.prepare_metadata_for_build_wheel(str(folder)), "METADATA")
+        return made.read_text(encoding="utf-8")
+    with tarfile.open(folder / backend.build_sdist(str(folder))) as sdist:
+        name = next(one for one in sdist.getnames() if re.fullmatch("[^/]+/PKG-INFO", one))
+        return b"".join(sdist.extractfile(name) or ()).decode()
 
 
 def _ask_meson(request: dict[str, Any]) -> str:

@@ -47,6 +47,19 @@ def test_each_commit_has_the_version_that_its_tool_gives(name: str, tmp_path: Pa
     assert release_of(ask_plan(folder, outside)) == (later, None, "v{version}")
 
 
+def test_a_backend_without_the_hook_for_metadata_says_the_version_in_its_sdist(
+    tmp_path: Path, outside: Outside
+) -> None:
+    made = "import io, tarfile\n\ndef build_sdist(folder, settings=None):\n    text = b'Version: 3.1'\n"
+    made += "    about = tarfile.TarInfo('demo-3.1/PKG-INFO')\n    about.size = len(text)\n"
+    made += "    with tarfile.open(f'{folder}/demo-3.1.tar.gz', 'w:gz') as sdist:\n"
+    made += "        sdist.addfile(about, io.BytesIO(text))\n    return 'demo-3.1.tar.gz'\n"
+    text = '[build-system]\nrequires = []\nbuild-backend = "maker"\nbackend-path = ["."]\n'
+    text += '[project]\nname = "demo"\ndynamic = ["version"]\n'
+    folder = repository(tmp_path / "demo", {**TOOLS["hatch-vcs"][0], "pyproject.toml": text, "maker.py": made}, "v3.1")
+    assert ask_plan(folder, outside)["project"]["version"] == "3.1"
+
+
 def monorepo(folder: Path) -> Path:
     """Return a repository of two packages with tags of their own, as cuda-python has it (its pull request 2424)."""
     for name in ("alpha", "beta"):
