@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 
 from packaging.specifiers import SpecifierSet
@@ -41,8 +42,9 @@ def local_version(
 
 
 def library_path(member: str, suffix: str) -> str:
-    """Return the path of a library with the suffix of the Python that builds it."""
-    return member.replace(OWN_SUFFIX, suffix)
+    """Return the path of a library with the suffix of the Python that builds it; Windows' look for no `.abi3`."""
+    named = member.replace(OWN_SUFFIX, suffix)
+    return re.sub(r"\.abi3\.so$", ".pyd", named) if suffix.endswith(".pyd") else named
 
 
 def list_platform_tags(platform: str) -> str:

@@ -392,7 +392,7 @@ def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEv
     required = {name_of_required(text).replace("-", "_") for text, _ in project.dependencies()}
     found = sorted(observed or {stated} - {""} or set(_modules_in(project, wanted)) - required)
     same = [module for module in found if canonicalize_name(module) == wanted]
-    named = same or [module for module in found if module not in BESIDE and not module.startswith("_")]
+    named = same or [module for module in found if module not in BESIDE | {"src"} and not module.startswith("_")]
     # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
     return tuple(close_names(wanted.replace("-", "_"), named) if len(named) > 1 else named)
 

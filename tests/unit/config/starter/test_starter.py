@@ -11,12 +11,16 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.config import loader, starter
+from ci_tools.config.project import BLANK
 from ci_tools.config.starter import WrittenConfig
+from ci_tools.config.starter.choices import find_imports
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import PathSource, Request, Route, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.plan.make import make_plan
+from ci_tools.source.files import tree_at
+from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import committed, git, shared_world, world, write
 
 SYSTEM = '[build-system]\nrequires = [REQUIRES]\nbuild-backend = "BACKEND"\n'
@@ -50,6 +54,11 @@ def start(root: Path, files: dict[str, str], *, package: str = "", torch: Minor 
 
 def platforms_of(request: Request) -> set[Platform]:
     return {platform.platform for platform in request.platforms}
+
+
+def test_a_folder_that_is_called_src_is_no_module_to_import(tmp_path: Path) -> None:
+    tree = tree_at(write(tmp_path, {"pyproject.toml": pyproject(), "src/__init__.py": ""}), os.environ)
+    assert find_imports("demo", ProjectFile(BLANK, tree), ()) == ()
 
 
 def test_a_pure_project_asks_for_no_torch_and_no_accelerator(tmp_path: Path) -> None:
