@@ -141,4 +141,4 @@ def after_doctor(checked: Checked) -> str:
         return ""
     fixes = ["--fix"] if any(finding.fix for finding in checked.findings) else []
     first = "" if fixes else "do what the arrows say, then "
-    return f"next: {first}{_command('doctor', checked.repository, *fixes)}"
+    return f"next: {first}{_command('doctor', checked.folder or checked.repository, *fixes)}"

@@ -55,7 +55,7 @@ class Checked(NamedTuple):
     repository: str
     findings: tuple[DoctorFinding, ...]
     fixed: tuple[Fixed, ...]
-    is_local: bool = False  # whether only a checkout was read
+    folder: str = ""  # the one that was named, if only a checkout was read
 
 
 def check(hub: Hub, *, fix: bool = False) -> Checked:
@@ -82,10 +82,11 @@ def check_checkout(folder: Path, clones: Path | None, outside: Outside) -> Check
 
     Raises InputError if the folder has no workflow.
     """
-    with outside.reporter.step(f"read the workflows of {folder}") as step:
-        facts = facts_of(read_checkout(folder, clones, outside.environ), str(folder))
+    name = folder.resolve().name or str(folder)
+    with outside.reporter.step(f"read the workflows of {name}") as step:
+        facts = facts_of(read_checkout(folder, clones, outside.environ), name)
         step.result(_count(facts))
-    return Checked(facts.repository, diagnose_checkout(facts), (), is_local=True)
+    return Checked(facts.repository, diagnose_checkout(facts), (), str(folder))
 
 
 def facts_of(known: WorkflowSet, name: str) -> RepositoryFacts:
@@ -118,7 +119,7 @@ def _count(facts: RepositoryFacts) -> str:
 
 def status(checked: Checked) -> int:
     """Return 1 if there are findings other than hints, else 0; in a checkout, what it does not show does not count."""
-    passed = {Weight.HINT, Weight.UNSEEN} if checked.is_local else {Weight.HINT}
+    passed = {Weight.HINT, Weight.UNSEEN} if checked.folder else {Weight.HINT}
     return int(any(finding.weight not in passed for finding in checked.findings))
 
 

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlsplit
+from urllib.request import url2pathname
 
 import ci_tools
 from ci_tools.doctor.documents import WorkflowDocument, one_line
@@ -175,16 +176,16 @@ class LocalLibrary(NamedTuple):
             commit = _commit(clone, ref, self.environ)
             if commit:
                 return git.ask(clone, self.environ, "cat-file", "blob", f"{commit}:{path}")
-        return Unseen(one_line(f"{repository}/{path}@{ref}"), f"a clone of {repository} that has the commit")
+        needs = f"`--clones FOLDER`, with a clone of {repository} in it, as {repository}, that has the commit"
+        return Unseen(one_line(f"{repository}/{path}@{ref}"), needs)
 
     def _clones(self, repository: str, *, is_own: bool) -> Iterator[Path]:
         if repository.lower() == self.repository.lower():
             yield self.root
-        if is_own and git.find(SOURCE) == SOURCE:
-            yield SOURCE
+        folders = [SOURCE, _installed_from()] if is_own else []
         if self.clones:
-            folders = (self.clones / repository, self.clones / repository.replace("/", "+"))
-            yield from (one for one in folders if one.is_dir() and git.find(one) == one.resolve())
+            folders += [self.clones / repository, self.clones / repository.replace("/", "+")]
+        yield from (one for one in folders if one.is_dir() and git.find(one) == one.resolve())
 
 
 def _commit(clone: Path, ref: str, environ: Mapping[str, str]) -> str:
@@ -201,9 +202,19 @@ def _own_refs() -> frozenset[str]:
 
     A runner fetches an action into a folder with the name of its ref.
     """
-    try:
-        said = json.loads(metadata.distribution("fatwheel").read_text("direct_url.json") or "{}")
-    except (metadata.PackageNotFoundError, ValueError):
-        said = {}
-    commit = said.get("vcs_info", {}).get("commit_id", "")
+    commit = _read_direct_url().get("vcs_info", {}).get("commit_id", "")
     return frozenset({f"v{ci_tools.__version__}", commit, SOURCE.name} - {""})
+
+
+def _installed_from() -> Path:
+    """Return the folder that this package was installed from; if there is none, its own checkout."""
+    address = urlsplit(_read_direct_url().get("url", ""))
+    return Path(url2pathname(address.path)) if address.scheme == "file" else SOURCE
+
+
+def _read_direct_url() -> dict[str, Any]:
+    """Return where this package was installed from (PEP 610); {} if an index had it."""
+    try:
+        return dict(json.loads(metadata.distribution("fatwheel").read_text("direct_url.json") or "{}"))
+    except (metadata.PackageNotFoundError, ValueError):
+        return {}

@@ -81,6 +81,11 @@ class Used(NamedTuple):
         """Whether it is one of Fatwheel's reusable workflows."""
         return self.is_fatwheel and CALLS.fullmatch(self.path) is not None
 
+    @property
+    def placeholders(self) -> list[str]:
+        """The words in it that our documentation leaves for its reader to replace."""
+        return [word for word in ("OWNER", "SHA") if word in {self.repository.partition("/")[0], self.ref}]
+
     def __str__(self) -> str:
         return f"{self.repository}{self.path}@{self.ref}".rstrip("@")
 

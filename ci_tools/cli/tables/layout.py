@@ -60,7 +60,7 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = Fa
         drawn = draw(table, on_terminal if stream.isatty() else in_log)
         lines = [line[:columns] if RULE.fullmatch(line) else line for line in drawn]
         _print_title(table.title, stream, on_stderr=on_stderr)
-        print(*(line if is_utf else line.replace("─", "-") for line in lines), sep="\n", end="\n\n", file=stream)
+        print(*(line if is_utf else line.replace("─", "-") for line in lines), "", sep="\n", file=stream)
 
 
 def _print_title(title: str, stream: TextIO, *, on_stderr: bool) -> None:
@@ -94,7 +94,7 @@ def show_as(form: str, tables: Iterable[Table], values: object) -> None:
 def draw(table: Table, available: int = WIDEST) -> list[str]:
     """Return the lines of a table in so many columns, of which only names that are longer take more."""
     if not table.rows:
-        return [""]
+        return []
     widths = _fit_widths(table, available)
     if _full_width(widths) > available:
         return ["", *draw_apart(table, available)]

@@ -152,8 +152,8 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
 def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
     """Make the plan; raise LeftUndone if the ref is a tag of another config of the repository."""
     from ci_tools.cli.values import make_plan
-    from ci_tools.doctor.claims import find_owner
     from ci_tools.plan import make
+    from ci_tools.plan.claims import find_owner
 
     tag = make.resolve_tag(options.ref, path, outside) if options.ref else ""
     if tag and (owner := find_owner(path, tag, outside)):

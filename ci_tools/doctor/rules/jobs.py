@@ -23,7 +23,7 @@ from ci_tools.doctor.expressions import UNKNOWN, Open, evaluate_condition
 from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight, report_unseen
 from ci_tools.doctor.rules.repository import newest_release, pinned_use
 from ci_tools.doctor.workflow_set import WorkflowSet
-from ci_tools.doctor.workflows import EXPRESSION, PUBLISHES, Workflow, WorkflowJob
+from ci_tools.doctor.workflows import EXPRESSION, INHERITED, PUBLISHES, Workflow, WorkflowJob
 
 PROPOSAL = re.compile(r"github\.head_ref|\.pull_request\.(?:head|number|merge)|\.workflow_run\.head_|refs/pull/")
 # Contexts of a run that the pull request of a stranger starts, by its event.
@@ -33,6 +33,7 @@ STRANGERS = {
     "workflow_run": Open(workflow_run=Open(event="pull_request", head_repository=FORK)),
 }
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
+KEYS = frozenset({"aws-access-key-id", "aws-secret-access-key"})
 RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaults if the setting is `read`
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}  # and if it is `write`
 
@@ -77,6 +78,27 @@ def check_folders(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) 
             why = "it is a folder of the runner, which is deleted with it; the run fails there"
             how = "in that job: `to:` with the targets that are elsewhere"
             yield DoctorFinding("folder", Weight.ERROR, job.where, what, why, how)
+
+
+def check_logins(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
+    """Yield jobs that publish to a bucket to which neither a role nor a key lets them log in."""
+    for bucket in _list_closed_buckets(facts, workflow, job)[:1]:
+        what, why = f"nothing lets {job.name} log in to {bucket}", "the bucket refuses what it uploads"
+        how = "in that job: `aws-role:` in `with:`, and `permissions: { id-token: write }` beside the others; or in"
+        how += f" `secrets:` {' and '.join(sorted(KEYS))}"
+        yield DoctorFinding("bucket-login", Weight.ERROR, job.where, what, why, how)
+
+
+def _list_closed_buckets(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> list[str]:
+    """Return the buckets that a job publishes to with neither a role nor keys."""
+    has_login = job.given.get("aws-role") or INHERITED in job.passed or {name.lower() for name in job.passed} >= KEYS
+    targets = () if has_login or not _publishes(job) else targets_of(facts, workflow, job) or ()
+    return [target for target in targets if target.startswith("s3://")]
+
+
+def _publishes(job: WorkflowJob) -> bool:
+    """Whether a job calls what publishes: publish.yml, or platform.yml unless it says otherwise."""
+    return job.publishes or (job.builds_one and job.given.get("publish", "false") != "false")
 
 
 def check_attestation(facts: RepositoryFacts, _: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
@@ -137,6 +159,7 @@ CALLER_RULES = (
     check_publisher,
     check_release_condition,
     check_folders,
+    check_logins,
     check_attestation,
     check_same_attestation,
 )
@@ -146,7 +169,7 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
     """Yield the permissions that a job lacks, including those of the workflow it calls."""
     called = facts.called.get(job.call[:3]) if job.call and job.call.is_call else None
     if isinstance(called, Unseen):
-        yield report_unseen(job.where, called)
+        yield from [] if job.call and job.call.placeholders else [report_unseen(job.where, called)]
     elif job.call and job.call.is_call and called is None:
         tags = facts.tags.get(job.call.repository.lower(), ())
         how = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
@@ -165,7 +188,8 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
         is_sure = granted is not None or not isinstance(facts.default, Unseen)
         yield _lacks(job, missing, unite_grants([granted or {}, needs]), Weight.ERROR if is_sure else Weight.WARNING)
     targets = targets_of(facts, workflow, job)
-    if publishing is not None and targets is not None and granted and access(granted, "*") == "none":
+    is_known = publishing is not None and targets is not None and not _list_closed_buckets(facts, workflow, job)
+    if is_known and granted and access(granted, "*") == "none":
         yield from _in_vain(job, lacking(needs, granted), needs)
 
 
@@ -186,8 +210,7 @@ def _in_vain(job: WorkflowJob, more: Grants, needs: Grants) -> Iterator[DoctorFi
 def _publishing(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Grants | None:
     """Return the permissions a publishing job needs; None if it does not publish, or its workflow sets its own."""
     called = facts.called.get(job.call[:3]) if job.call else None
-    publishes = job.publishes or (job.builds_one and job.given.get("publish", "false") != "false")
-    if not publishes or not isinstance(called, Workflow):
+    if not _publishes(job) or not isinstance(called, Workflow):
         return None
     inner = (one for one in called.jobs if called.grants_of(one) is None)
     if not any(job.publishes or PUBLISHES.search(one.call.path if one.call else "") for one in inner):

@@ -194,7 +194,13 @@ def check_pins(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the uses of tags and branches, which can move, and of outdated commits."""
     for used in list_once(used for workflow in facts.callers for job in workflow.jobs for used in job.uses):
         tags = facts.tags.get(used.repository.lower(), ())
-        if isinstance(tags, Unseen):
+        if named := used.placeholders:
+            are = "are placeholders" if named[1:] else "is a placeholder"
+            what = f"{' and '.join(named)} in {used} {are} of the documentation"
+            why, page = "the run ends before its first job", "https://github.com/OWNER/fatwheel"
+            how = f"OWNER: whose Fatwheel it is; SHA: all 40 digits of a commit, as `git ls-remote {page}` lists them"
+            yield DoctorFinding("placeholder", Weight.ERROR, used.where, what, why, how)
+        elif isinstance(tags, Unseen):
             yield report_unseen(used.where, tags)
         else:
             is_pinned = COMMIT.fullmatch(used.ref)

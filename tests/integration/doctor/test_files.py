@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_good_caller_is_good_from_any_folder_of_its_checkout(
     assert rules(root / "src", capsys) == (0, [])
     monkeypatch.chdir(root)
     assert main(["doctor"]) == 0
-    assert "nothing is wrong" in capsys.readouterr().out
+    assert capsys.readouterr().out == "demo: nothing is wrong\n\n"
 
 
 def test_a_pull_request_is_annotated_at_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,6 +73,20 @@ def test_what_another_repository_has_at_a_commit_is_read_from_a_clone(
     assert rules(root, capsys, *clones) == (1, ["not-there"])
     write(root, {RELEASE: CALL.format(f"them/theirs/{WHERE}@--output=x")})
     assert rules(root, capsys, *clones) == (0, ["not-looked-at"])
+
+
+def test_the_clone_that_fatwheel_was_installed_from_has_its_other_commits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = write(tmp_path / "a clone", {WHERE: CALLED})
+    commit = committed(clone)
+    root = write(tmp_path / "demo", {RELEASE: CALL.format(f"them/fatwheel/{WHERE}@{commit}")})
+    assert main(["doctor", str(root)]) == 0
+    assert "--clones FOLDER" in capsys.readouterr().out
+    installed = metadata.distribution("pytest")
+    address = json.dumps({"url": clone.as_uri(), "dir_info": {}})
+    monkeypatch.setattr(type(installed), "read_text", lambda *_: address)
+    assert rules(root, capsys) == (1, ["input-type"])
 
 
 def test_its_own_older_commit_is_read_from_its_own_git(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

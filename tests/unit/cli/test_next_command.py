@@ -155,3 +155,4 @@ def test_a_repository_is_fixed_or_checked_again() -> None:
     assert after_doctor(Checked("me/demo", (by_hand,), ())) == (
         "next: do what the arrows say, then fatwheel doctor me/demo"
     )
+    assert after_doctor(Checked("me/demo", (by_hand,), (), "src")).endswith("then fatwheel doctor src")

@@ -163,6 +163,21 @@ def test_what_moves_is_to_be_pinned_to_a_commit(ref: str, tags: tuple[Repository
 
 
 @pytest.mark.parametrize(
+    ("used", "words"),
+    [
+        pytest.param("OWNER/fatwheel/.github/workflows/wheels.yml@SHA", "OWNER and SHA in OWNER/", id="as-it-is-shown"),
+        pytest.param("OWNER/fatwheel/.github/workflows/wheels.yml@v1", "OWNER in OWNER/", id="no-owner"),
+        pytest.param("octo/fatwheel/.github/workflows/wheels.yml@SHA", "SHA in octo/", id="no-commit"),
+    ],
+)
+def test_a_placeholder_of_the_documentation_is_named(used: str, words: str) -> None:
+    repository, ref = "/".join(used.split("/")[:2]), used.rpartition("@")[2]
+    called = {(repository, "/.github/workflows/wheels.yml", ref): Unseen("it", "x")}
+    [finding] = diagnose(with_job(f"{{uses: '{used}', permissions: {{contents: write}}}}", called=called))
+    assert (finding.rule, finding.what.startswith(words)) == ("placeholder", True)
+
+
+@pytest.mark.parametrize(
     ("tags", "what"),
     [
         pytest.param(

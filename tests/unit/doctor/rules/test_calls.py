@@ -105,7 +105,25 @@ ROCM = "platform permissions: {id-token: write, issues: write}, with: {platform:
     ],
 )
 def test_publishing_is_granted_what_its_targets_need(job: str, rules: list[str]) -> None:
-    assert [rule for rule, _ in found(calling(BUILDS, ROCM, f"publish {job}"))] == rules
+    assert [rule for rule, _ in found(calling(BUILDS, ROCM, f"publish {job}, secrets: inherit"))] == rules
+
+
+@pytest.mark.parametrize(
+    ("login", "rules"),
+    [
+        pytest.param("with: {to: s3://x}", ["bucket-login"], id="none"),
+        pytest.param("with: {to: s3://x}, secrets: {aws-access-key-id: x}", ["bucket-login"], id="half-a-key"),
+        pytest.param("with: {to: s3://x, aws-role: '${{ vars.ROLE }}'}", [], id="a-role"),
+        pytest.param(
+            "with: {to: s3://x}, secrets: {AWS-access-key-id: x, aws-secret-access-key: y}",
+            ["permissions-in-vain"],
+            id="a-key",
+        ),
+    ],
+)
+def test_a_bucket_is_published_to_with_a_role_or_a_key(login: str, rules: list[str]) -> None:
+    job = f"publish permissions: {{attestations: read, id-token: write}}, {login}"
+    assert [rule for rule, _ in found(calling(BUILDS, ROCM, job))] == rules
 
 
 @pytest.mark.parametrize(

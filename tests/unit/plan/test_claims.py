@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ci_tools.cli.main import main
-from ci_tools.doctor.claims import find_owner
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.edition import is_named
+from ci_tools.plan.claims import find_owner
 from ci_tools.plan.make import make_plan
 from tests.builders.sources import committed, git, write
 
