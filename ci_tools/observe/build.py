@@ -163,7 +163,9 @@ class ObservedBuild:
             where = f"{self.observed.shipped[0]} is compiled already"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch="torch" in self.observed.imports)
         is_unseen = self.runs_other or not all(one.compiles for one in self.built)  # from a copy of the source
-        return self.torch_abi_of_files() if is_unseen else abi_of_commands(self.includes, self.compiles)
+        found = self.torch_abi_of_files() if is_unseen else abi_of_commands(self.includes, self.compiles)
+        is_used = found.uses_torch or (found.kind is Binding.UNKNOWN and "torch" in self.observed.imports)
+        return found._replace(uses_torch=is_used)
 
     def torch_abi_of_files(self) -> TorchAbi:
         """Return the torch ABI that the files of the source need, all of which another build system may compile."""

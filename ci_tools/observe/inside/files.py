@@ -156,10 +156,10 @@ def _leads_here(look: str, path: Any) -> bool:
 def is_there(path: Any) -> bool:
     """Whether the project may see a path; records what the lookup reveals, or would reveal, about the machine."""
     name = _full_name(path)
-    if not name or name == os.devnull or _is_ours(name):
+    if not name or name in {os.devnull, FACTS.known["home"]} or _is_ours(name):
         return True
     if _is_of_some_builders(name):
-        FACTS.doubt(f"looks for {name}, which is not in the source")
+        FACTS.doubt(f"looks for {_name_alike(name)}, which is not in the source")
     return False
 
 

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from packaging.version import Version
@@ -185,7 +185,7 @@ class _MissingModule:
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         is_own = FACTS.imports_itself() and "." not in name
-        if FACTS.imports_itself() and name.partition(".")[0] == "pkg_resources":
+        if FACTS.imports_itself() and name == "pkg_resources":
             return ModuleSpec(name, _stand_in_for_pkg_resources())
         if is_own and (name in sys.stdlib_module_names or LIBRARY.knows(name)):
             FACTS.doubt(f"imports {name}, which this Python does not have")
@@ -203,13 +203,27 @@ class _MissingModule:
         return unknown if unknown and FACTS.suppose(f"{unknown} brings a module {name}") else ""
 
 
+class _DistributionNotFoundError(Exception):
+    """The DistributionNotFound of pkg_resources."""
+
+
 def _stand_in_for_pkg_resources() -> _Unknown:
     """Return what a setuptools that has pkg_resources brings: there, its parse_version is the class of packaging."""
     if FACTS.known["capped"]:
         what = "imports pkg_resources, whose use is not simulated"
-        return _Unknown(what, FACTS.place(), parse_version=Version, __path__=[])
+        known = {"DistributionNotFound": _DistributionNotFoundError, "get_distribution": _get_distribution}
+        return _Unknown(what, FACTS.place(), parse_version=Version, __path__=[], **known)
     msg = "No module named 'pkg_resources': setuptools 82 dropped it, a constraint setuptools<82 brings it back"
     raise ModuleNotFoundError(msg, name="pkg_resources")
+
+
+def _get_distribution(name: str) -> SimpleNamespace:
+    """Return a package that the cell's build has, as pkg_resources does; raise its DistributionNotFound for another."""
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        raise _DistributionNotFoundError(name) from None
+    return SimpleNamespace(project_name=name, key=name.lower(), version=version, parsed_version=Version(version))
 
 
 # ---------------------------------------------------------------- installed packages
@@ -272,7 +286,9 @@ def _fake_metadata(function: str, real: Any, provided: Provided) -> Any:
             return sys.modules["importlib"].import_module(VERSIONED[name.lower()]).__version__
         top = "nvidia" if key.startswith("nvidia_") else key
         names = {each.lower() for each in (*STOOD_IN_FOR, *BROUGHT_BY_TORCH, *OWN, *FACTS.known["plugins"])}
-        if (top in names and not _is_without_cuda(top)) or provided:
+        installed = FACTS.known["installed"]
+        is_open = bool(provided) if installed is None else key.replace("_", "-") in installed
+        if (top in names and not _is_without_cuda(top)) or is_open:
             FACTS.doubt(f"asks importlib.metadata for {name}, which is not simulated")
         raise importlib.metadata.PackageNotFoundError(name)
 

@@ -96,14 +96,16 @@ def keep_axes(sibling: CellEvidence, why: str, project: ProjectFile, includes: I
 def keep_torch_out(
     found: CellEvidence, project: ProjectFile, includes: Includes, observed: Observed | None = None
 ) -> CellEvidence:
-    """Return evidence without a torch axis, if nothing brings torch to the build and none of its files names it."""
-    abi = exclude_torch(found.torch_abi, project, DEFAULT)
-    members = {name for name, _ in observed.members} if observed else ()
-    if abi is found.torch_abi or names_torch(project, members):
-        return found
+    """Return evidence without a torch axis, if nothing brings torch to the build and none of its files names it.
+
+    Code that includes one of torch's headers uses torch, whatever the build is.
+    """
     sources = (name for name in project.tree.files if not NOT_PACKED.intersection(PurePosixPath(name).parts[:-1]))
-    is_included = torch_abi(includes, select_sources(sources, (), ()), str(project.folder)).uses_torch
-    return found if is_included else replace(found, torch_abi=abi)
+    if torch_abi(includes, select_sources(sources, (), ()), str(project.folder)).uses_torch:
+        return replace(found, torch_abi=found.torch_abi._replace(uses_torch=True))
+    members = {name for name, _ in observed.members} if observed else ()
+    abi = exclude_torch(found.torch_abi, project, DEFAULT)
+    return found if names_torch(project, members) else replace(found, torch_abi=abi)
 
 
 def names_torch(project: ProjectFile, members: Collection[str]) -> bool:

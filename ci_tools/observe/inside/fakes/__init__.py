@@ -46,7 +46,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "Cython.Distutils.build_ext": dict.fromkeys(("build_ext", "new_build_ext", "old_build_ext"), COMMAND),
     "Cython.Distutils.old_build_ext": {"old_build_ext": COMMAND},
     "cython": {"compiled": False},  # as Python itself imports it: nothing of it is compiled
-    "ninja": {"__version__": "1.13.0"},
+    "ninja": {"__version__": "1.13.0", "BIN_DIR": str(FOLDER / "ninja" / "bin")},
     "numpy": {"__version__": "2.4.0", "get_include": lambda: str(FOLDER / "numpy" / "include")},
 }
 FAKED = MODULES.keys() | {

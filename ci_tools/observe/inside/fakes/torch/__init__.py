@@ -21,4 +21,6 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         FACTS.ask("accelerator")
         return TorchVersion(FACTS.ask("torch"))
+    if name in {"has_cuda", "has_mps"}:  # names of an old torch that each later one keeps
+        return getattr(backends, name.removeprefix("has_")).is_built()
     return FACTS.unknown(f"torch.{name}")
