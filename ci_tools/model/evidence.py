@@ -10,6 +10,8 @@ from ci_tools.model.names import Name, ProjectName, Sha256, VersionText
 from ci_tools.model.platforms import Cell, Platform
 from ci_tools.model.versions import Minor
 
+NO_GPU = "as it finds no GPU, which no builder has"  # the end of such a failure's text
+
 
 class Project(NamedTuple):
     """The project's metadata, from `pyproject.toml`, `setup.cfg` or `setup.py`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.machine.context import Outside
-from ci_tools.model.evidence import CellEvidence, LeftOut, TorchAbi
+from ci_tools.model.evidence import NO_GPU, CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.platforms import Cell
 from ci_tools.model.request import PlatformRequest
 from ci_tools.model.versions import name_of_required
@@ -179,7 +179,9 @@ class Witness:
             return self.limit_doubt(found, named, observed.doubts, view)
         if failure := observed.failure:
             place = failure.place or RAN
-            said = f"{failure.text}{explain_missing_module(failure.text, self.project)}"
+            seen = self.trials.run_with_gpus(view, observed)
+            without = f", {NO_GPU}" if any(one.failure != failure for one in seen) else ""
+            said = f"{failure.text}{explain_missing_module(failure.text, self.project)}{without}"
             return replace(unseen(f"{place}: {said}", unsupported=f"{said} ({place})"), **told)
         other = self.open_build(observed).runs_other
         if other and observed.is_pure:
@@ -189,7 +191,9 @@ class Witness:
         if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
             what, place = next(iter(doubts.items()))
             found = unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
-            found = replace(found, metadata=observed.metadata, **told)  # the builder, without one, writes that
+            lacking = self.owned.warn_of_kernels(self.open_build(observed), view, told["off"])
+            # The builder, without a GPU, writes that metadata.
+            found = replace(found, metadata=observed.metadata, warnings=tuple(lacking), **told)
             return self.limit_doubt(found, observed, doubts, view)
         found = self.understood(observed, view, told)
         return self.follow_cmake(found, observed, view) if CMAKE in observed.asked else found

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.source.files import Tree
 
 # Variables that may switch kernels on, and words in variables that switch something off.
-NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
+NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS|CXX|(^|_)CC$|COMPILER")
 VALUES = ("1", "TRUE", "ON")
 # Words in a switch that stands for the hardware of a platform: who asks for the platform asks for that.
 HARDWARE = "|".join(kind.switches for kind in KINDS.values())

@@ -17,7 +17,15 @@ from ci_tools.config.project import list_admitted
 from ci_tools.config.starter.cibuildwheel import Told
 from ci_tools.config.starter.survey import HOST, Survey, Switch, choose_versions
 from ci_tools.errors import InputError, close_names
-from ci_tools.model.evidence import OWN_SUFFIX, Binding, CellEvidence, Extensions, PlatformEvidence, explain_false_tag
+from ci_tools.model.evidence import (
+    NO_GPU,
+    OWN_SUFFIX,
+    Binding,
+    CellEvidence,
+    Extensions,
+    PlatformEvidence,
+    explain_false_tag,
+)
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import Globs, PathSource, ToolchainKind
 from ci_tools.model.versions import CudaArch, Minor, Python, name_of_required
@@ -155,6 +163,8 @@ def _sort_platforms(found: Survey) -> tuple[list[PlatformEvidence], list[LeftPla
         key = "requires: […]}` names the packages" if MISSING in told else "env: {…}}` has the variables"
         is_of_line = SYNTAX in told or all(explain_false_tag(one.shown.python_api) for one in found.platforms)
         hint = f"write a fatwheel.yml whose `build: {{{key} that the build needs"
+        if NO_GPU in told:
+            hint = "let its setup.py take the architectures from TORCH_CUDA_ARCH_LIST, and ask for no GPU"
         raise InputError(msg, hint="mend that line" if is_of_line else hint)
     return kept, left
 

@@ -55,15 +55,24 @@ def test_kernels_of_any_gpu_that_is_asked_for_are_missed(archs: str, asked: str,
     assert shown(tmp_path, archs, asked).unsupported == LACKS
 
 
-@pytest.mark.parametrize("asked", ["torch.cuda.current_device()", "torch.cuda.get_device_name(0)"])
-def test_a_build_that_needs_a_gpu_fails_on_a_builder_without_one(asked: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ("torch.cuda.current_device()", "RuntimeError: No CUDA GPUs are available"),
+        (
+            "torch.cuda.is_available() or int('of a GPU')",
+            "ValueError: invalid literal for int() with base 10: 'of a GPU'",
+        ),
+    ],
+)
+def test_a_build_that_needs_a_gpu_fails_on_a_builder_without_one(asked: str, error: str, tmp_path: Path) -> None:
     script = (
         f"import torch\nfrom setuptools import setup\n{asked}\nsetup(name='demo', version='1.0', packages=['demo'])\n"
     )
     config = CONFIG.replace("ARCHS", '"9.0"').replace("package: demo", 'package: demo\nversion: "1.0"')
     files = {"fatwheel.yml": config, "setup.py": script, "demo/__init__.py": ""}
     found = evidence_of(write(tmp_path, files)).platforms[0].shown
-    assert found.unsupported == "RuntimeError: No CUDA GPUs are available (setup.py:3)"
+    assert found.unsupported == f"{error}, as it finds no GPU, which no builder has (setup.py:3)"
 
 
 def test_kernels_of_no_gpu_that_is_asked_for_are_not_missed(tmp_path: Path) -> None:

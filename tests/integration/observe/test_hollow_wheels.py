@@ -235,6 +235,18 @@ def test_a_wheel_for_cuda_without_any_kernel_is_told(native: str, said: list[str
     assert [one for one in plan.warnings if "kernel" in one] == said
 
 
+def test_a_wheel_without_kernels_is_told_where_a_gpu_would_do_what_is_not_simulated(tmp_path: Path) -> None:
+    script = HIDDEN.replace("gpu = ", "torch.cuda.is_available() and torch.ones(2).cuda()\ngpu = ")
+    plan = planned(tmp_path, {"fatwheel.yml": for_cuda(""), "setup.py": script, "a.cu": "", "a.cpp": ""})
+    assert [one.partition(";")[0] for one in plan.warnings if "kernel" in one] == [OFF.partition(";")[0]]
+
+
+def test_the_host_s_compiler_is_no_switch(tmp_path: Path) -> None:
+    script = HOLLOW.replace("FORCE_CUDA", "CUDAHOSTCXX").replace("== '1'", "!= '0'")
+    with pytest.raises(InputError, match="is compiled only where the build finds a GPU"):
+        planned(tmp_path, {"fatwheel.yml": for_cuda(""), "setup.py": script, "a.cu": "", "a.cpp": ""})
+
+
 def test_a_wheel_from_the_network_is_not_taken_for_a_build(tmp_path: Path) -> None:
     before = (
         "import urllib.request\nif os.getenv('DEMO_FORCE_BUILD', 'FALSE') == 'FALSE':\n"
