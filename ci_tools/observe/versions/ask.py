@@ -140,6 +140,7 @@ SETUPTOOLS = "setuptools"
 PLAINLY_STATED = ("maturin", "uv_build")  # their backends run no code of the project for its version
 ALL, BEFORE, NONE, ONE = "all", "before", "none", "tag:"  # views of the repository, by its tags
 WITHOUT_LABEL = "let it read BUILD_VERSION, where that is set, or say the version without a label"
+NVCC = "13.0, V13.0.88"
 MEND = "`git fetch --unshallow --tags`, or `fetch-depth: 0` for actions/checkout"
 
 
@@ -226,6 +227,11 @@ class _VersionLaboratory(Laboratory):
         # Programs that the project starts find this Python, without the packages of its environment.
         tools.joinpath("python3").symlink_to(Path(sys.executable).resolve())
         tools.joinpath("python").symlink_to("python3")
+        # What these do is of no account for the version.
+        toolkit = tools / "cuda" / "bin"
+        toolkit.mkdir(parents=True)
+        write_script(toolkit / "nvcc", f"#!/bin/sh\necho Cuda compilation tools, release {NVCC}\n")
+        write_script(tools / "pip", "#!/bin/sh\n")
         if program:
             settings = {**git.UNCONFIGURED, **git.LOCAL, "GIT_CEILING_DIRECTORIES": str(stage)}
             told = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
@@ -243,6 +249,7 @@ class _VersionLaboratory(Laboratory):
                 "TMPDIR": str(stage),
                 "LANG": "C.UTF-8",
                 "PYTHONPATH": str(installed),
+                "CUDA_HOME": str(toolkit.parent),
                 **dict(self.project.request.build.env),
             },
             log=stage.with_name("log"),

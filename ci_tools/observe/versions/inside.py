@@ -36,6 +36,11 @@ class Anything(str):
     def __getattribute__(self, name: str) -> Any:
         return object.__getattribute__(self, name) if name.startswith("__") else self
 
+    def __setattr__(self, name: str, _: Any) -> None:
+        """Let a project change what is not here."""
+
+    __setitem__ = __setattr__
+
     def __call__(self, *_: Any, **__: Any) -> Any:
         """Return the same."""
         return self
@@ -79,9 +84,9 @@ class Anything(str):
 
 class _Module(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__config__":  # a module of torch's
             raise AttributeError(name)
-        return Anything(os.devnull)
+        return os.environ.get(name) if name == "CUDA_HOME" else Anything(os.devnull)
 
 
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):

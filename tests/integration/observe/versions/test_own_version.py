@@ -230,7 +230,10 @@ def test_init_writes_no_version_where_a_tool_gives_it(tmp_path: Path, outside: O
 
 @pytest.mark.long
 def test_a_setup_py_that_ends_beside_stand_ins_is_asked_by_its_pyproject_toml(tmp_path: Path, outside: Outside) -> None:
-    files = {**TOOLS["setuptools-scm"][0], "setup.py": "import torch\nassert torch.version.cuda\n"}
+    programs = "cpp_extension.CUDA_HOME + '/bin/nvcc', '-V'", "'pip', 'uninstall', 'demo'"
+    asks = "".join(f"subprocess.check_call([{one}])\n" for one in programs)
+    script = f"import subprocess, torch\nfrom torch.utils import cpp_extension\n{asks}assert torch.version.cuda\n"
+    files = {**TOOLS["setuptools-scm"][0], "setup.py": script}
     folder = repository(tmp_path / "demo", files, "v1.2.0")
     project = ProjectFile(loader.load(folder / "fatwheel.yml", catalog.load()), tree_at(folder, outside.environ))
     told = ask.ask_version(project, outside)

@@ -442,7 +442,7 @@ def test_a_setup_py_of_old_is_planned_as_it_stands(first: str, tmp_path: Path) -
 
 
 def test_a_setup_py_that_cannot_tell_its_version_is_quoted(tmp_path: Path) -> None:
-    script = "import subprocess, setuptools\nsubprocess.check_call(['pip', 'uninstall', 'demo', '--none'])\n"
+    script = "import subprocess, setuptools\nsubprocess.check_call(['conda', 'remove', 'demo'])\n"
     write(tmp_path, {"setup.py": f"{script}setuptools.setup(name='demo')\n"})
     with pytest.raises(InputError, match=r"setup.py cannot tell the version: \w+Error: ") as raised:
         starter.write(tmp_path, catalog.load(), shared_world())

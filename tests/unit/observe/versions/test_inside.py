@@ -57,6 +57,12 @@ def test_a_stand_in_is_empty_and_says_no_version(package: Any) -> None:  # noqa:
     assert not hasattr(package, "__wrapped__")
 
 
+def test_a_project_may_change_a_stand_in(package: Any) -> None:  # noqa: ANN401 - see above
+    package.builder.flag = package.builder.versions["10.2"] = 1
+    assert not package.builder.flag
+    assert not package.__config__.show()
+
+
 def test_a_version_that_is_made_of_torch_s_is_refused(tmp_path: Path) -> None:
     project = ProjectFile(BLANK, tree_at(write(tmp_path, {"setup.py": ""}), os.environ))
     for version, is_refused in (("2.15.999.1", True), ("1.0.999", False), ("1.0+torch2.15.999", False)):
