@@ -57,8 +57,13 @@ class Package(NamedTuple):
 
 
 def find_packages(tree: Tree) -> tuple[Package, ...]:
-    """Return the packages of a source, the root's first; of a folder with nothing but tools' settings there is none."""
+    """Return the packages of a source, the root's first; of a folder with nothing but tools' settings there is none.
+
+    A submodule is another repository, which releases its own.
+    """
     made = {file.rpartition("/")[0] for file in tree.files if file.rpartition("/")[2] in BUILD_FILES}
+    nested = tuple(f"{folder}/" for folder in tree.checkout.nested(tree.files)) if tree.checkout else ()
+    made = {folder for folder in made if not f"{folder}/".startswith(nested)}
     # The root is "", and has no slash as its children.
     folders = sorted(made, key=lambda folder: (folder.count("/") + bool(folder), folder))
     released = [one for one in folders if not NOT_RELEASED & {part.lower() for part in one.split("/")}]

@@ -36,6 +36,12 @@ def test_what_the_packages_of_a_source_are(tmp_path: Path, files: dict[str, str]
     assert list(map(str, find_packages(tree_at(write(tmp_path, files), {})))) == expected
 
 
+def test_a_submodule_is_no_package_of_its_repository(tmp_path: Path) -> None:
+    committed(write(tmp_path / "binder", TWO))
+    committed(tmp_path)
+    assert find_packages(tree_at(tmp_path, {})) == ()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
