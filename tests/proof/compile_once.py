@@ -129,9 +129,9 @@ def _commit(folder: Path) -> None:
 
 def check_out(project: dict[str, Any], folder: Path) -> Path:
     """Write a project of the list, with its edits and a config, and return its folder."""
-    places = {name: project[name] for name in ("env", "arch-env") if name in project}
-    config = {**CONFIG, "package": project["name"], "version": project["version"]}
-    config["platforms"] = {"linux-cuda": {**PLATFORM, **places}}
+    places = {name: project[name] for name in ("env", "arch-env", "archs") if name in project}
+    config = {**CONFIG, "package": project.get("package", project["name"]), "version": project["version"]}
+    config |= {"platforms": {"linux-cuda": {**PLATFORM, **places}}, "build": {**BUILD, **project.get("build", {})}}
     path = folder / f"{project['name']}.yml"
     path.write_text(json.dumps({**config, "source": project["source"]}), encoding="utf-8")
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
