@@ -37,6 +37,11 @@ RANDOM = """\
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 __global__ void k(at::PhiloxCudaState state, uint64_t* x) { *x = state.offset; }
 """
+HEADERS = {"cuda-exception": "c10/cuda/CUDAException.h", "cuda-generator": "ATen/cuda/CUDAGeneratorImpl.h"}
+LEANING = """\
+#include <HEADER>
+void say(int x) { assert(x < std::numeric_limits<int>::max()); fprintf(stderr, "%d", x); abort(); }
+"""
 CALL = ("nvcc", "-arch=sm_90", "-std=c++17", "-Xcompiler", "-fPIC", "-Itorch", "a.cu")
 
 
@@ -93,3 +98,13 @@ def test_a_library_that_this_torch_does_not_compile_ends_the_link_with_the_reaso
         linked = units.run("g++", "-shared", "x.o", "-o", "x.so")
     assert linked.returncode == 1
     assert "the shim cuda-exception cannot be compiled with the torch of this build" in linked.stderr
+
+
+@pytest.mark.parametrize("shim", HEADERS)
+def test_a_source_has_what_is_small_of_the_standard_library_as_with_torch_s_header(
+    shim: str, cuda_home: Path, tmp_path: Path
+) -> None:
+    with open_units(tmp_path, None, cuda_home) as units:
+        units.shims.put((shim,))
+        headers = {"c10/macros/Macros.h": "", "ATen/cuda/PhiloxCudaState.h": NEW}
+        compile_with(units, LEANING.replace("HEADER", HEADERS[shim]), headers)

@@ -1,12 +1,22 @@
 // In place of torch's: checks of CUDA's calls, without the headers that change from one torch to the next.
 // It has no C10_CUDA_DRIVER_CHECK, no TORCH_DSA_KERNEL_LAUNCH and no CUDAError: what needs those does not compile.
+// What is small of the standard library is here, as sources rely on it; <string> and <vector> would cost each of them a
+// second, so they include those themselves.
 #pragma once
 
 #include <c10/macros/Macros.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <type_traits>
+#include <utility>
 
 static_assert(sizeof(cudaError_t) == sizeof(std::int32_t), "torch takes an error as 32 bits");
 
