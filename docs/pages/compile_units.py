@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 WHAT = """\
 # What compile units save
 
-Projects built for CUDA 13.0 and compute capability 8.0 by `python -m tests.proof.compile_once`, each with a
-[store of compile units](../explanation/same-bytes.md#compile-units) that is empty at first. Some are generated:
-`torch_free` has 64 kernels that know no torch, `with_c10` one that includes `c10`, and `with_shims` one that includes
-what [shims](../explanation/same-bytes.md#shims) stand for, and is built for each of their torches. The others are other
-people's, through their own setup.py, with the edits that
+Projects built for CUDA 13.0 by `python -m tests.proof.compile_once`, for compute capability 8.0, one of them for 9.0 as
+well, each with a [store of compile units](../explanation/same-bytes.md#compile-units) that is empty at first. Some are
+generated: `torch_free` has 64 kernels that know no torch, `with_c10` one that includes `c10`, and `with_shims` one that
+includes what [shims](../explanation/same-bytes.md#shims) stand for, and is built for each of their torches. The others
+are other people's, through their own setup.py, with the edits that
 [`compile_once.toml`](../../tests/proof/compile_once.toml) names. Each build's figures are in
 [`compile_once.json`](../../tests/proof/compile_once.json).
 

@@ -60,19 +60,16 @@ def make_repository(folder: Path, python: str, requires: str = "") -> Path:
         del files["backend.py"]
         project = own_backend.PYPROJECT.replace("[]", f'["{requires}"]').replace('backend-path = ["."]\n', "")
         files["pyproject.toml"] = project
-    write(folder, files)
-    committed(folder)
+    committed(write(folder, files))
     git(folder, "tag", "v1.0")
     return folder
 
 
 def move_tag(repository: Path) -> str:
     """Move the release's tag to a new commit, and return that."""
-    write(repository, {"tiny/more.py": "x = 1\n"})
-    git(repository, "add", "--all")
-    git(repository, "commit", "--quiet", "--message", "y")
+    commit = committed(write(repository, {"tiny/more.py": "x = 1\n"}))
     git(repository, "tag", "--force", "v1.0")
-    return git(repository, "rev-parse", "HEAD")
+    return commit
 
 
 def put_other_compiler(folder: Path) -> Path:
@@ -144,7 +141,7 @@ def write_stating_wheel(path: Path, change: Callable[[dict[str, Any]], None] | N
         change(sbom)
     write_wheel_of_others(path)
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("demo-1.0.dist-info/sboms/fatwheel.cdx.json", json.dumps(sbom))
+        archive.writestr(f"{'-'.join(path.name.split('-')[:2])}.dist-info/sboms/fatwheel.cdx.json", json.dumps(sbom))
     return path
 
 

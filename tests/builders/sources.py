@@ -122,5 +122,5 @@ def committed(folder: Path) -> str:
     """Commit all of a folder, in a repository of its own, and return the commit."""
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "x")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "x")
     return git(folder, "rev-parse", "HEAD")

@@ -51,8 +51,7 @@ def repository(tmp_path: Path) -> Path:
     root = demo(tmp_path / "demo", FILES)
     committed(root)
     git(root, "tag", "before")
-    write(root, {"k.cu": BOUND})
-    committed(root)
+    committed(write(root, {"k.cu": BOUND}))
     return root
 
 
@@ -275,8 +274,7 @@ def test_a_row_that_the_project_adds_to_the_catalog_is_named(repository: Path, f
     write(repository, {"fatwheel.yml": CONFIG.replace('["2.10", "2.11", "2.12", "2.13"]', '{ lowest: "2.13" }')})
     committed(repository)
     git(repository, "tag", "without")
-    write(repository, {"fatwheel.catalog.toml": rows})
-    committed(repository)
+    committed(write(repository, {"fatwheel.catalog.toml": rows}))
     added = fatwheel("plan", "--against", "without", cwd=repository)
     assert "`fatwheel.catalog.toml:1` adds torch 9.1 to the catalog: " in added.stdout, added.stderr
     git(repository, "tag", "with")

@@ -29,6 +29,7 @@ from ci_tools.doctor.rules import diagnose_checkout
 from ci_tools.formats.tar import tarfile
 from ci_tools.machine.storage import write_atomically
 from tests.builders.flawed_callers import CONFIG, FLAWS, TODAY, Flaw, files_of, places_of
+from tests.builders.sources import write
 from tests.proof.truth import HERE
 
 if sys.version_info >= (3, 11):
@@ -153,9 +154,7 @@ class _written:  # noqa: N801 - a context manager that reads as a function
         self.before = {name: (root / name).read_bytes() for name in files if (root / name).exists()}
 
     def __enter__(self) -> None:
-        for name, text in self.files.items():
-            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / name).write_text(text, encoding="utf-8")
+        write(self.root, self.files)
 
     def __exit__(self, *_: object) -> None:
         for name in self.files:

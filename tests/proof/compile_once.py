@@ -34,7 +34,7 @@ from ci_tools.config import loader
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, sha256_of, write_atomically
 from ci_tools.source.files import open_tree
-from tests.builders.sources import write
+from tests.builders.sources import committed, write
 from tests.builders.units import open_units
 
 if sys.version_info >= (3, 11):
@@ -117,14 +117,8 @@ def generate(folder: Path, name: str, count: int, include: str, shims: list[str]
     files = {"fatwheel.yml": json.dumps(config), "pyproject.toml": PYPROJECT, "setup.py": SETUP, "binding.cpp": BINDING}
     files |= {f"kernel{number}.cu": KERNEL.replace("NUMBER", str(number)) for number in range(count)}
     write(folder / name, {path: text.replace("NAME", name).replace("INCLUDE", include) for path, text in files.items()})
-    _commit(folder / name)
+    committed(folder / name)
     return folder / name
-
-
-def _commit(folder: Path) -> None:
-    identity = ["-c", "user.name=proof", "-c", "user.email=proof@example.org"]
-    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-q", "--allow-empty", "-m", "proof"]):
-        subprocess.run(["git", *words], cwd=folder, check=True)
 
 
 def check_out(project: dict[str, Any], folder: Path) -> Path:
@@ -142,8 +136,7 @@ def check_out(project: dict[str, Any], folder: Path) -> Path:
         after = re.sub(pattern, text, before)
         assert before != after, f"{name} has nothing like {pattern}"
         (root / name).write_text(after, encoding="utf-8")
-    write(root, {"fatwheel.yml": json.dumps(config)})
-    _commit(root)
+    committed(write(root, {"fatwheel.yml": json.dumps(config)}))
     return root
 
 
@@ -220,7 +213,7 @@ def _list_steps(folder: Path, scratch: Path, jobs: list[str]) -> Iterator[tuple[
     yield "another checkout", lambda: build(scratch / "elsewhere" / folder.name, first, cache, out)
     for path in folder.rglob("*.cu"):
         path.write_text(f"{path.read_text(encoding='utf-8')}// another commit\n", encoding="utf-8")
-    _commit(folder)
+    committed(folder)
     yield "another commit", lambda: build(folder, first, cache, out)
     yield "second torch", lambda: build(folder, torch, cache, out)
     for job in jobs:
@@ -229,7 +222,7 @@ def _list_steps(folder: Path, scratch: Path, jobs: list[str]) -> Iterator[tuple[
     yield "without a store", lambda: build(folder, first, cache, out, FATWHEEL_UNITS="off")
     for path in folder.rglob("*.cu"):
         path.write_text(f"// of another line\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
-    _commit(folder)
+    committed(folder)
     yield "a line before each kernel", lambda: build(folder, first, cache, out)
 
 

@@ -34,10 +34,9 @@ from ci_tools.plan import make
 from ci_tools.plan.batches import AT_ONCE, CORES, count_shards
 from ci_tools.plan.make import Planned
 from ci_tools.verify.files import CHECKS
-from tests.builders.sources import write
+from tests.builders.sources import committed, write
 from tests.integration.build.shards.test_shards import BINDING, CONFIG, DEEP
 from tests.integration.build.units.test_build_systems import PROJECT as TEXT
-from tests.integration.build.units.test_build_systems import check_out
 from tests.proof.torchao import cpu_seconds
 from tests.proof.truth import HERE
 
@@ -106,8 +105,7 @@ def _say_when() -> dict[str, Any]:
 
 def _measure_generated(units: int, seconds: float, folder: Path) -> dict[str, Any]:
     """Build a generated project in both ways, and simulate what cannot be run here."""
-    write(folder / "project", _make_files(units, seconds, folder))
-    check_out(folder / "project")
+    committed(write(folder / "project", _make_files(units, seconds, folder)))
     whole = _measure("whole", lambda: _build(folder, "whole"))
     costs = _read_costs(folder / "whole/cache/units")
     ways = {name: _compile(folder, name, by) for name, by in (("longest first", assign), ("hash", _by_hash))}
@@ -130,8 +128,7 @@ def _measure_project(repository: Path, folder: Path) -> dict[str, Any]:
     place = folder / "project"
     subprocess.run(["git", "clone", "-q", "--no-checkout", repository, place], check=True)
     subprocess.run(["git", "-C", place, "checkout", "-q", "-b", "proof", PROJECT["commit"]], check=True)
-    write(place, {"fatwheel.yml": PROJECT_CONFIG})
-    check_out(place)
+    committed(write(place, {"fatwheel.yml": PROJECT_CONFIG}))
     whole = _measure("whole", lambda: _build(folder, "whole"))
     planned, out, outside = _prepare(folder, "list")
     listed = parts.list_units(planned, planned.plan.jobs[0].name, out, outside)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import resource
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -22,6 +20,7 @@ from ci_tools.model.plan import Plan
 from ci_tools.observe.setup_py.prepared import PREPARED
 from ci_tools.plan import make
 from ci_tools.plan.matrix import list_runners
+from tests.builders.sources import git
 from tests.proof.truth import HERE
 
 RECORD = HERE / "torchao.json"
@@ -72,8 +71,8 @@ def record(outside: Outside) -> str:
         seconds = round(cpu_seconds() - before)
     found = {
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
-        "commit": _commit(folder),
-        SUBMODULE: _commit(folder / SUBMODULE),
+        "commit": git(folder, "rev-parse", "HEAD"),
+        SUBMODULE: git(folder / SUBMODULE, "rev-parse", "HEAD"),
         "config": CONFIG,
         "cpu_seconds": seconds,
         **_shown(plan),
@@ -104,11 +103,6 @@ def _shown(plan: Plan) -> dict[str, Any]:
         "warnings": list(plan.warnings),
         "runners": [one._asdict() for one in list_runners(plan, catalog.load().tables["minutes"]["jobs"])],
     }
-
-
-def _commit(folder: Path) -> str:
-    command = ["git", "-C", os.fspath(folder), "rev-parse", "HEAD"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def cpu_seconds() -> float:

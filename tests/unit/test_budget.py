@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.budget.lines import count_lines
+from tests.builders.sources import write
 
 VERBS = 'VERBS: dict = {"list": Verb("text", "list", "index"), "index show": Verb("text", "show")}\n'
 INDEX = """from ci_tools.errors import InputError
@@ -39,9 +40,7 @@ FITS = {"plan": 7, "errors": 1, "cli": 15, "list": 17, "index show": 21, "ci_too
 
 def counted(root: Path, **changed: int) -> dict[str, tuple[int, bool]]:
     """Count the lines of a small toolkit by a table that fits it but for some rows."""
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
+    write(root, FILES)
     kinds = {"room": ("plan", "errors", "cli"), "verb": ("list", "index show"), "all": ("ci_tools", "tests per 1,000")}
     rows = {**FITS, **changed}
     table = "".join(

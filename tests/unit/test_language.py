@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.builders.sources import committed, write
 from tests.language import phrases
 
 # For each row of the table, a sentence that it is about.
@@ -65,11 +65,7 @@ CODE = {
 
 def find(root: Path, files: dict[str, str]) -> list[phrases.Finding]:
     """Return the phrases in the files of a new repository."""
-    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
-    subprocess.run(["git", "-C", str(root), "add", "--all"], check=True)
+    committed(write(root, files))
     return list(phrases.find_phrases(root))
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
 
+from tests.builders.sources import write
 from tests.servers import prepared
 from tests.servers.caller import caller_of
 from tests.workflows import rules
@@ -112,9 +113,7 @@ def make_repository(
     folder: Path, *, name: str, files: Mapping[str, str], tag: str = "", lean: bool = False
 ) -> Repository:
     """Make a repository of a folder's files, and of `files` by their paths."""
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
+    write(folder, files)
     read = rules.project(folder)
     pin = hashlib.sha1("".join("\n".join(file.lines) for file in read.values()).encode()).hexdigest()  # noqa: S324
     for path, file in read.items():
@@ -127,9 +126,7 @@ def make_repository(
 def commit_change(mine: Repository, files: Mapping[str, str]) -> str:
     """Commit a change of files other than workflows, and return the commit before it."""
     base = head(mine)
-    for path, text in files.items():
-        (mine.folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (mine.folder / path).write_text(text, encoding="utf-8")
+    write(mine.folder, files)
     git("add", "--all", "--force", folder=mine.folder)
     git("commit", "--quiet", "--message", "A change", folder=mine.folder)
     return base

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.sources import write
 from tests.unit.github.test_workflow_rules import ACTION, CALLED, CALLER
 from tests.workflows import lint, shells
 
@@ -52,9 +53,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     called = CALLED.replace("        required: true\n", TYPED).replace("          CONFIG: ${{ inputs.config }}\n", USED)
     files = {f"{WORKFLOWS}/called.yml": called, f"{WORKFLOWS}/caller.yml": CALLER}
     files |= {f"{WORKFLOWS}/{name}.yml": CALLER.replace(*change) for name, change in PLANTED.items()}
-    for name, text in {**files, ".github/actions/setup/action.yml": ACTION}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
+    write(root, {**files, ".github/actions/setup/action.yml": ACTION})
     return list(lint.faults(root))
 
 

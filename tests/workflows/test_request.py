@@ -32,8 +32,7 @@ release: {{ tag: "{{package}}-v{{version}}-py{{python}}", untagged: true }}
 def run(home: Path, github: Api, text: str, action: str, sender: str = "mallory", **more: object) -> Run:
     upstream = home.parent / "upstream"
     if not upstream.exists():
-        write(upstream, {"pyproject.toml": flit_project("hello"), "hello.py": "ANSWER = 42\n"})
-        committed(upstream)
+        committed(write(upstream, {"pyproject.toml": flit_project("hello"), "hello.py": "ANSWER = 42\n"}))
         git(upstream, "tag", "v1.0")
     recipe = RECIPE.format(upstream=upstream)
     name = "issue_comment" if "comment" in more else "issues"

@@ -81,7 +81,8 @@ def _refuse_machine(stated: StatedBuild, planned: Planned, outside: Outside) -> 
     job = planned.job(stated.job)
     missing = jobs.toolchains_of(planned, outside).missing(job)
     if missing and not choose(job, planned.catalog, outside):
-        raise InputError(f"{stated.wheel} cannot be made on this machine: {missing}")
+        hint = "the config at the wheel's commit counts: a machine with what it asks for can make it, or the same image"
+        raise InputError(f"{stated.wheel} cannot be made on this machine: {missing}", hint=hint)
 
 
 def _find_address(stated: StatedBuild, named: Named) -> str:

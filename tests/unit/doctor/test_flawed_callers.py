@@ -16,13 +16,12 @@ from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules import diagnose_checkout
 from ci_tools.doctor.rules.calls import is_of_type
 from tests.builders.flawed_callers import CALLERS, FLAWS, TODAY, UNUSUAL, files_of, places_of
+from tests.builders.sources import write
 
 
 def findings(root: Path, files: Mapping[str, str]) -> list[DoctorFinding]:
     """Write files, and return what is found in them."""
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
+    write(root, files)
     known = read_checkout(root, None, os.environ)
     return list(diagnose_checkout(facts_of(replace(known, repository="me/demo", today=TODAY), "demo")))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.sources import write
 from tests.workflows import rules
 
 ROOT = Path(__file__).parents[3]
@@ -147,9 +148,7 @@ RESTORE = f"""\
 
 def found(root: Path, files: Mapping[str, str], *only: rules.Rule) -> list[str]:
     """Write files, and return what breaks a rule in them, with the name of each file in short."""
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
+    write(root, files)
     project = rules.project(root)
     broken = [str(finding) for file in project.values() for finding in rules.findings(file, project, *only)]
     return [re.sub(r"^\S*/(\w+)\.yml:", r"\1:", finding) for finding in broken]

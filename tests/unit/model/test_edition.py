@@ -309,8 +309,7 @@ def test_a_commit_after_the_tag_is_not_its_release(tmp_path: Path) -> None:
 
 def test_a_config_may_do_without_tags(tmp_path: Path) -> None:
     project = demo(tmp_path / "demo")
-    write(project, {"fatwheel.yml": CONFIG + "release: {untagged: true}\n"})
-    committed(project)
+    committed(write(project, {"fatwheel.yml": CONFIG + "release: {untagged: true}\n"}))
     assert edition_of(project, "", tmp_path) == Edition()
     git(project, "tag", "v1.0-rc3")
     assert edition_of(project, "", tmp_path) == CANDIDATE

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from ci_tools.machine.storage import sha256_of
-from tests.builders.sources import write
+from tests.builders.sources import committed, write
 from tests.builders.walkthroughs import commands, read_blocks, write_file
 from tests.integration.build.shards.test_shards import list_files
-from tests.integration.build.units.test_build_systems import check_out
 
 pytestmark = [
     pytest.mark.long,
@@ -45,7 +44,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder / "bin", {"sbatch": SBATCH, "fatwheel": FATWHEEL})
     for program in (folder / "bin").iterdir():
         program.chmod(0o755)
-    return check_out(folder / "project")
+    committed(folder / "project")
+    return folder / "project"
 
 
 def list_walks() -> Iterator[list[str]]:

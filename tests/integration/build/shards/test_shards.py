@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pytest
 
 from ci_tools.machine.storage import sha256_of
-from tests.builders.sources import write
-from tests.integration.build.units.test_build_systems import PROJECT, VERSION, check_out
+from tests.builders.sources import committed, write
+from tests.integration.build.units.test_build_systems import PROJECT, VERSION
 from tests.integration.conftest import CommandLine, Ran
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not shutil.which("unshare"), reason="needs Linux")]
@@ -99,8 +99,7 @@ class Lab(NamedTuple):
 @pytest.fixture(scope="module")
 def lab(fatwheel: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     folder = tmp_path_factory.mktemp("lab")
-    write(folder / "project", list_files())
-    check_out(folder / "project")
+    committed(write(folder / "project", list_files()))
     return Lab(fatwheel, folder)
 
 
@@ -186,8 +185,7 @@ def test_a_shard_of_another_commit_is_not_used(lab: Lab, shards: tuple[Path, Pat
     old = lab.folder / "project"
     other = Lab(lab.fatwheel, lab.folder / "other")
     shutil.copytree(old, other.folder / "project")
-    write(other.folder / "project", {"deep.h": DEEP.replace("^ N", "^ (N + 1)")})
-    check_out(other.folder / "project")
+    committed(write(other.folder / "project", {"deep.h": DEEP.replace("^ N", "^ (N + 1)")}))
     digest, said = other.link("linked", *shards)
     assert (digest, said.count("is not taken: it is of another source")) == (other.link("alone")[0], 2)
     assert "from the store" not in said
@@ -196,8 +194,7 @@ def test_a_shard_of_another_commit_is_not_used(lab: Lab, shards: tuple[Path, Pat
 def test_a_shard_of_another_config_is_not_used(lab: Lab, shards: tuple[Path, Path]) -> None:
     other = Lab(lab.fatwheel, lab.folder / "configured")
     shutil.copytree(lab.folder / "project", other.folder / "project")
-    write(other.folder / "project", {"fatwheel.yml": CONFIG + "build: {env: {CFLAGS: -O1}}\n"})
-    check_out(other.folder / "project")
+    committed(write(other.folder / "project", {"fatwheel.yml": CONFIG + "build: {env: {CFLAGS: -O1}}\n"}))
     digest, said = other.link("linked", *shards)
     assert (digest, said.count("is not taken: ")) == (other.link("alone")[0], 2)
 
@@ -226,8 +223,7 @@ setup(ext_modules=[Extension("shardlab", ["binding.cpp", "unit0.cpp"])])
 
 def test_a_build_that_runs_its_own_tools_is_built_whole(fatwheel: CommandLine, tmp_path: Path) -> None:
     tool = {"tool.cpp": '#include <cstdio>\nint main() { puts("#define MADE 1"); }\n', "setup.py": TOOL}
-    write(tmp_path / "project", {**list_files(), **tool})
-    check_out(tmp_path / "project")
+    committed(write(tmp_path / "project", {**list_files(), **tool}))
     lab = Lab(fatwheel, tmp_path)
     shard = lab.compile("1/2")
     assert json.loads((shard / "shard.json").read_text())["whole"] == "it runs its own program tool"

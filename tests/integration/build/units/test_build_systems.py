@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from ci_tools.machine.storage import sha256_of
-from tests.builders.sources import write
+from tests.builders.sources import committed, write
 from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.long
@@ -67,15 +66,6 @@ PROJECTS = {
 }
 
 
-def check_out(folder: Path) -> Path:
-    """Commit what is in a folder."""
-    subprocess.run(["git", "init", "-q", folder], check=True)
-    subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
-    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.org"]
-    subprocess.run(["git", *identity, "commit", "-qm", "demo"], cwd=folder, check=True)
-    return folder
-
-
 def build(fatwheel: CommandLine, folder: Path, job: str, out: Path, **environ: str) -> tuple[str, list[str]]:
     """Build a job; return the wheel's digest and what was said of its units."""
     ran = fatwheel("build", "--job", job, "--out", str(out), cwd=folder, **environ)
@@ -90,10 +80,10 @@ def test_the_second_build_compiles_and_links_nothing_nor_does_that_of_a_version_
 ) -> None:
     requires, backend, files, units = PROJECTS[system]
     project = PROJECT.format(requires=requires, backend=backend)
-    write(tmp_path / "demo", {**SOURCES, **files, "pyproject.toml": project})
-    check_out(tmp_path / "demo")
+    committed(write(tmp_path / "demo", {**SOURCES, **files, "pyproject.toml": project}))
     shutil.copytree(tmp_path / "demo", tmp_path / "another/demo")
-    job, cache = f"linux-cpu-cp{VERSION.replace('.', '')}", {"FATWHEEL_CACHE": str(tmp_path / "cache")}
+    job = f"linux-cpu-cp{VERSION.replace('.', '')}"
+    cache = {"FATWHEEL_CACHE": str(tmp_path / "cache")}
     place = {"FATWHEEL_UNITS": f"dir:{tmp_path}/place/units"}
     first = build(fatwheel, tmp_path / "demo", job, tmp_path / "1", **cache, **place)
     again = build(fatwheel, tmp_path / "another/demo", job, tmp_path / "2", **cache)
@@ -105,8 +95,7 @@ def test_the_second_build_compiles_and_links_nothing_nor_does_that_of_a_version_
     later = {"README.md": "two\n", **{name: "two = 2\n" for name in files if name.endswith("beside.py")}}
     for name in ("pyproject.toml", "fatwheel.yml"):
         later[name] = (tmp_path / "demo" / name).read_text(encoding="utf-8").replace('"1.0"', '"1.1"')
-    write(tmp_path / "demo", later)
-    check_out(tmp_path / "demo")
+    committed(write(tmp_path / "demo", later))
     released = build(fatwheel, tmp_path / "demo", job, tmp_path / "4", FATWHEEL_CACHE=str(tmp_path / "own"), **place)
     whole = build(fatwheel, tmp_path / "demo", job, tmp_path / "5", FATWHEEL_UNITS="off", **cache)
     assert released == (whole[0], taken)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.sources import write
-from tests.integration.build.units.test_build_systems import BINDING, CONFIG, PROJECT, VERSION, build, check_out
+from tests.builders.sources import committed, write
+from tests.integration.build.units.test_build_systems import BINDING, CONFIG, PROJECT, VERSION, build
 from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.long
@@ -56,8 +56,7 @@ def foretell(fatwheel: CommandLine, folder: Path, **cache: str) -> dict[str, lis
 
 def test_a_plan_tells_what_the_next_build_compiles_and_links_and_why(fatwheel: CommandLine, tmp_path: Path) -> None:
     folder, cache = tmp_path / "demo", {"FATWHEEL_CACHE": str(tmp_path / "cache")}
-    write(folder, SOURCES)
-    check_out(folder)
+    committed(write(folder, SOURCES))
     assert foretell(fatwheel, folder, **cache) == {}
     build(fatwheel, folder, JOB, tmp_path / "1", **cache)
     of_python = ["link: its options name a Python (2)", "it reads Python's headers (1)", "link: -flto (1)"]

@@ -17,8 +17,8 @@ from ci_tools.build.units.gate import Gate, wait_for_room
 from ci_tools.build.units.launchers import open_launchers
 from ci_tools.build.units.report import COMPILED, LEFT
 from ci_tools.build.units.store import UnitStore
-from tests.builders.sources import write
-from tests.integration.build.units.test_build_systems import PROJECT, SOURCES, VERSION, check_out
+from tests.builders.sources import committed, write
+from tests.integration.build.units.test_build_systems import PROJECT, SOURCES, VERSION
 from tests.integration.conftest import CommandLine
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
@@ -162,7 +162,7 @@ def test_a_build_stops_before_its_time_limit_and_goes_on(fatwheel: CommandLine, 
     sources = f'["binding.cpp", "kernel.cpp", *{[*UNITS]}]'
     setup = f'from setuptools import Extension, setup\nsetup(ext_modules=[Extension("demo", {sources})])\n'
     project = PROJECT.format(requires='"setuptools>=77"', backend="setuptools.build_meta")
-    check_out(write(tmp_path / "demo", {**SOURCES, **UNITS, "setup.py": setup, "pyproject.toml": project}))
+    committed(write(tmp_path / "demo", {**SOURCES, **UNITS, "setup.py": setup, "pyproject.toml": project}))
     environ = {"PATH": make_slow(tmp_path, 5)["PATH"], "FATWHEEL_CACHE": str(tmp_path / "cache")}
     job, statuses = f"linux-cpu-cp{VERSION.replace('.', '')}", []
     while (not statuses or statuses[-1] == 3) and len(statuses) < 6:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.remade import git
+from tests.builders.sources import committed, git
 from tests.integration.conftest import CommandLine
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -29,8 +29,6 @@ def test_the_reference_release_is_made_again(
 def release(checkout: Path) -> Path:
     """Return the checkout as a repository with the tag of the release."""
     if not (checkout / ".git").exists():
-        git(checkout, "init", "--quiet")
-        git(checkout, "add", "--all")
-        git(checkout, "commit", "--quiet", "--message", "x")
+        committed(checkout)
         git(checkout, "tag", "ao-kernels-v0.1.0")
     return checkout
