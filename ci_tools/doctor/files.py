@@ -14,8 +14,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, urlsplit
-from urllib.request import url2pathname
+from urllib.parse import quote, unquote, urlsplit
 
 import ci_tools
 from ci_tools.doctor.documents import WorkflowDocument, one_line
@@ -209,7 +208,7 @@ def _own_refs() -> frozenset[str]:
 def _installed_from() -> Path:
     """Return the folder that this package was installed from; if there is none, its own checkout."""
     address = urlsplit(_read_direct_url().get("url", ""))
-    return Path(url2pathname(address.path)) if address.scheme == "file" else SOURCE
+    return Path(unquote(address.path)) if address.scheme == "file" else SOURCE
 
 
 def _read_direct_url() -> dict[str, Any]:
