@@ -443,9 +443,9 @@ def test_the_command_line_refuses_bad_input(
     assert (stdout, stderr[: len(said) + 10]) == ("", f"fatwheel: {said}")
 
 
-def test_the_command_line_refuses_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_refuses_a_folder_without_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"fatwheel: {tmp_path} is a folder, expected a YAML file\n"
+    assert capsys.readouterr().err.startswith(f"fatwheel: there is no {tmp_path}/fatwheel.yml, expected a config")
 
 
 @pytest.mark.parametrize(
