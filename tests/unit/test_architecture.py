@@ -183,7 +183,8 @@ def test_versions_of_others_are_read_in_one_place() -> None:
 
 
 def test_tar_archives_are_unpacked_by_a_module_that_has_filters_on_every_python() -> None:
-    others = find_modules(["tarfile"], below(("formats.tar", BACKEND)))
+    one_member = "observe.versions.inside"  # it runs where Fatwheel is not installed, and unpacks nothing
+    others = find_modules(["tarfile"], below(("formats.tar", BACKEND, one_member)))
     assert [name for name in others if "tarfile" in see(name).imported] == []
     texts = {path: path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("*.py")}
     assert [path for path, text in texts.items() if "\nimport tarfile" in text and "filter=" in text] == []

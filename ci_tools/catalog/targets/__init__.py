@@ -28,6 +28,7 @@ class TargetKind:
     is_index: bool = False  # whether it is an index of our own: it has mirrors and settings, and takes wheel variants
     has_query: bool = False  # whether an address may have a query that is no setting of an index
     takes_uploader: bool = False  # whether `uploader`, a program, is given too
+    has_login: bool = False  # whether a job logs in to it, by `aws-role` or by keys
     takes_aliases: bool = False  # whether it takes wheels under second names
     rights: tuple[tuple[str, str], ...] = ()  # permissions that a workflow grants: ("contents", "write")
 

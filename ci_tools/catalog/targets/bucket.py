@@ -11,4 +11,5 @@ BUCKET = TargetKind(
     order=1,
     is_index=True,
     has_query=True,
+    has_login=True,
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from ci_tools.catalog.targets import is_local
+from ci_tools.catalog.targets import is_local, kind_of
 from ci_tools.doctor.configs import ConfigOutline
 from ci_tools.doctor.documents import (
     ATTEST_NEVER,
@@ -93,7 +93,7 @@ def _list_closed_buckets(facts: RepositoryFacts, workflow: Workflow, job: Workfl
     """Return the buckets that a job publishes to with neither a role nor keys."""
     has_login = job.given.get("aws-role") or INHERITED in job.passed or {name.lower() for name in job.passed} >= KEYS
     targets = () if has_login or not _publishes(job) else targets_of(facts, workflow, job) or ()
-    return [target for target in targets if target.startswith("s3://")]
+    return [target for target in targets if (kind := kind_of(target)) and kind.has_login]
 
 
 def _publishes(job: WorkflowJob) -> bool:
