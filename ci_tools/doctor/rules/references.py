@@ -16,6 +16,7 @@ from ci_tools.doctor.documents import (
     contexts_in,
     items_of,
     one_line,
+    scalar_of,
     strings,
     table_of,
 )
@@ -26,6 +27,14 @@ from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.errors import close_names, nearest
 
 REFUSED = "GitHub refuses the file"
+# The five fields of a time: their names, the least and the greatest number, and words that stand for numbers.
+CRON = (
+    ("minute", 0, 59, ""),
+    ("hour", 0, 23, ""),
+    ("day of the month", 1, 31, ""),
+    ("month", 1, 12, "|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"),
+    ("day of the week", 0, 6, "|sun|mon|tue|wed|thu|fri|sat"),
+)
 EMPTY = "GitHub takes it for an empty text, and says nothing"
 CONTEXTS = tables.read("contexts")
 ACTIONS: dict[str, dict[str, Any]] = tables.read("actions")
@@ -92,6 +101,35 @@ def check_events(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindi
                 keys = ("on", event) if isinstance(file.value["on"], dict) else ("on",)
                 what, how = f"there is no event {one_line(name)}", nearest(name, names)
                 yield DoctorFinding("event", Weight.ERROR, file.where(keys), what, REFUSED, how)
+
+
+def check_schedules(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the times of `on: schedule` that GitHub does not read.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows#schedule
+    """
+    said = file.triggers.get("schedule")
+    times = enumerate(said) if isinstance(said, list) else [(None, said)] * ("schedule" in file.triggers)
+    for at, item in times:
+        cron = scalar_of(table_of(item).get("cron"))
+        how = "a list: `- cron: …`" if at is None else _expect_time(cron)
+        if how:
+            keys = ("on", "schedule") if at is None else ("on", "schedule", at)
+            what = f'GitHub cannot read "{one_line(cron)}" in the schedule' if cron else "the schedule has no time"
+            yield DoctorFinding("schedule", Weight.ERROR, file.where(keys), what, REFUSED, how)
+
+
+def _expect_time(cron: str) -> str:
+    """Return what is expected of a time of a schedule; "" if GitHub reads it."""
+    fields = cron.lower().split()
+    if len(fields) != len(CRON):
+        return 'five fields, as in "17 3 * * 1"'
+    for field, (name, least, most, words) in zip(fields, CRON, strict=True):
+        part = rf"(?:\*|(?:\d+{words})(?:-(?:\d+{words}))?)(?:/[1-9]\d*)?"
+        numbers = re.findall(r"(?<![\w/])\d+", field)
+        if not re.fullmatch(rf"{part}(?:,{part})*", field) or any(not least <= int(one) <= most for one in numbers):
+            return f"{least} to {most} for the {name}, not {one_line(field)}"
+    return ""
 
 
 def check_contexts(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -207,6 +245,7 @@ REFERENCE_RULES = (
     check_needs,
     check_workflow_names,
     check_events,
+    check_schedules,
     check_contexts,
     check_job_names,
     check_step_names,

@@ -231,7 +231,7 @@ def test_pkgconfig_is_asked_both_ways(body: str, extensions: Extensions, tmp_pat
         pytest.param("from Cython import Plex", id="a-module-taken-from-its-package"),
         pytest.param("import torch.distributed", id="a-module-of-torch"),
         pytest.param("from Cython.Build import create_extension_list", id="a-function"),
-        pytest.param("import ninja; ninja.BIN_DIR", id="an-attribute"),
+        pytest.param("import ninja; ninja.DATA", id="an-attribute"),
         pytest.param("from distlib.version import get_scheme", id="below-a-module-that-has-no-fake"),
     ],
 )

@@ -108,3 +108,24 @@ def test_a_job_for_pypi_is_never_started_where_the_config_sends_nothing_there(tm
     found = findings(tmp_path, {**files_of("fatwheel"), "fatwheel.yml": "package: demo\n"})
     said = [(one.rule, one.how) for one in found if one.weight is Weight.ERROR]
     assert said == [("skipped", "in fatwheel.yml: `publish: { pypi: wheels }`")]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "edit"),
+    [
+        ("[{ cron: '17 3 * * 1' }, { cron: '*/15 2-5,8 1 JAN-MAR mon' }, { cron: '0 0/6 1,15 * 0-6' }]", ""),
+        ("[{ cron: '17 3 * * 1' }, { cron: '23 25 * * *' }]", "0 to 23 for the hour, not 25"),
+        ("[{ cron: '60 3 * * *' }]", "0 to 59 for the minute, not 60"),
+        ("[{ cron: '0 3 * * 7' }]", "0 to 6 for the day of the week, not 7"),
+        ("[{ cron: '0 3 * foo *' }]", "1 to 12 for the month, not foo"),
+        ("[{ cron: '*/0 3 * * *' }]", "0 to 59 for the minute, not */0"),
+        ("[{ cron: '0 0 23 * * *' }]", 'five fields, as in "17 3 * * 1"'),
+        ("[{ cron: '@weekly' }]", 'five fields, as in "17 3 * * 1"'),
+        ("{ cron: '17 3 * * 1' }", "a list: `- cron: …`"),
+    ],
+)
+def test_a_schedule_has_times_that_github_reads(schedule: str, edit: str, tmp_path: Path) -> None:
+    """As GitHub's own parser of workflow files decides (@actions/workflow-parser, cron.ts)."""
+    text = f"on: {{ schedule: {schedule} }}\njobs: {{ a: {{ runs-on: ubuntu-24.04, steps: [{{ run: echo a }}] }} }}\n"
+    found = findings(tmp_path, {".github/workflows/night.yml": text})
+    assert [one.how for one in found if one.rule == "schedule"] == [edit] * bool(edit)
