@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ci_tools.catalog.failures import INSTALL, PLAIN_QUOTES, find_first, page_of, quote_lines
 from ci_tools.catalog.tables import read
-from ci_tools.errors import DOCUMENTATION, InputError
+from ci_tools.errors import SEE, InputError
 
 MAX_BYTES = 1 << 24  # of the end of a file
 LATE = 2  # what counts later than this is harmless on its own
@@ -139,7 +139,7 @@ def _capitalize(text: str) -> str:
 def explain_file(name: str) -> tuple[str, bool]:
     """Return the answer to the text in a file, or in the standard input for -, and whether its cause is known."""
     answer = explain(_read_text(name))
-    page = f"See {DOCUMENTATION}{page_of(INSTALL, answer.name if answer else '').rstrip('#')}\n"
+    page = f"{SEE}{page_of(INSTALL, answer.name if answer else '').rstrip('#')}\n"
     if answer is None:
         return f"There is no line with an error in it.\n{page}", False
     place = f"{'line ' if name == '-' else f'{name}:'}{answer.line}: {' '.join(answer.quote.split())}"

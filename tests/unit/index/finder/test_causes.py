@@ -197,7 +197,7 @@ def test_a_file_is_answered_with_its_line(encoding: str, tmp_path: Path, capsys:
     assert first == f"{log}:2: ImportError: {SYMBOL}_ZN3c10x"
     assert says.startswith("_C.so was compiled for another torch than the one that is installed. ")
     assert helps.startswith("What mends it: install the file of its package that is for your torch")
-    assert page == "See docs/reference/install-failures.md#other-torch"
+    assert page == "See Fatwheel's docs/reference/install-failures.md#other-torch"
 
 
 def test_what_is_not_known_says_where_to_look(
