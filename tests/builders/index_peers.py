@@ -8,13 +8,15 @@ from __future__ import annotations
 import html
 import re
 import shutil
-from collections.abc import Mapping
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from tests.builders import index_script
 from tests.builders.wheels import hexdigest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 S3PYPI_LINK = re.compile(r'<a href=".+?((\w+)=(\w+))?">(.+)</a>')  # s3pypi 2.0.1, s3pypi/index.py
 PAGE = "<!DOCTYPE html>\n<html><head><title>Package Index</title></head>\n<body>\n{}\n</body></html>\n"

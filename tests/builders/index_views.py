@@ -8,14 +8,18 @@ import json
 import posixpath
 import re
 import threading
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from ci_tools.index.objects.store import Content, FolderStore, Found
+from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.pages import is_sealed
 from ci_tools.machine.context import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.index.objects.store import Content, Found
 
 LINK = re.compile(r'<a href="([^"#]*)(?:#sha256=([0-9a-f]+))?"([^>]*)>([^<]*)</a>')
 YANK = re.compile(r'data-yanked="([^"]*)"')

@@ -12,10 +12,9 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.index import maintain
@@ -32,6 +31,10 @@ from ci_tools.publish.promotion import promote
 from tests.builders import index_peers, releases
 from tests.builders.index_views import Key, Killed, MortalStore, Pages, Seen, read_document
 from tests.builders.wheels import hexdigest, make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 
 KINDS = ("ours", "s3pypi", "dumb-pypi", "script")
 STEPS = 7

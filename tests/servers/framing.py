@@ -11,9 +11,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socketserver import UnixStreamServer
 from typing import NamedTuple
 
-__all__ = ["FolderHandler", "Handler", "Server", "flaw_of", "take_chunks"]
+__all__ = ["FolderHandler", "Handler", "Server", "SocketServer", "flaw_of", "take_chunks"]
 
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 TARGET = re.compile(r"(/[!$&'()*+,;=:@/?\w.~%-]*|https?://[^\s#]+|[\w.-]+:\d+|\*)", re.ASCII)  # 9112, 3.2
@@ -122,6 +124,14 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         """Its address."""
         return f"http://127.0.0.1:{self.server_port}"
+
+
+class SocketServer(UnixStreamServer):
+    """The same at a socket in the file system, as an engine of containers has it."""
+
+    def __init__(self, path: Path, handler: type[Handler]) -> None:
+        super().__init__(str(path), handler)
+        self.flaws: list[str] = []
 
 
 class Handler(BaseHTTPRequestHandler):

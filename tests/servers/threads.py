@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
-from socketserver import BaseServer
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from socketserver import BaseServer
+
     ServerT = TypeVar("ServerT", bound=BaseServer)
 
 

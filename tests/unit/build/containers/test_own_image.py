@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler
-from socketserver import UnixStreamServer
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.build.containers.own_image import pin_image
+from tests.servers.framing import Handler, SocketServer
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,22 +19,20 @@ KNOWN = {"RepoDigests": [f"quay.io/pypa/manylinux_2_28_x86_64@{DIGEST}"]}
 ANSWERS = {NAME: KNOWN, "own:1": {"RepoDigests": []}, "odd:1": {"RepoDigests": None}, "list:1": [1]}
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _Answer(Handler):
+    disable_nagle_algorithm = False  # which a socket in the file system does not have
+
     def do_GET(self) -> None:
         asked = self.path.removeprefix("/images/").removesuffix("/json")
         self.send_response(200 if asked in ANSWERS else 404)
         self.end_headers()
         self.wfile.write(json.dumps(ANSWERS.get(asked, {"message": f"No such image: {asked}"})).encode())
 
-    def log_message(self, *_: object) -> None: ...
-
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Path]:
-    with UnixStreamServer(str(tmp_path / "sock"), _Answer) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(SocketServer(tmp_path / "sock", _Answer)):
         yield tmp_path / "sock"
-        server.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -55,5 +52,5 @@ def test_an_image_is_pinned_as_its_engine_knows_it(engine: Path, name: str, pinn
 
 def test_where_no_engine_answers_the_name_stays(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    UnixStreamServer(str(tmp_path / "closed"), _Answer).server_close()
+    SocketServer(tmp_path / "closed", _Answer).server_close()
     assert [pin_image(NAME, tmp_path / name) for name in ("none", "file", "closed")] == [NAME] * 3
