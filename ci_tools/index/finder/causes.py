@@ -82,10 +82,10 @@ def explain(text: str) -> ErrorAnswer | None:
     values = {name: " ".join((value or "").split()) for name, value in match.groupdict().items()}
     values["library"] = values.get("library") or "the library"
     filled = functools.partial(re.sub, r"\$(\w+)", lambda one: values.get(one[1], one[0]))
-    says, why, mend, look = (filled(row[word]) for word in ("says", "why", "mend", "look"))
+    words = {word: filled(row[word]) for word in ("says", "why", "mend", "look")}
     quote = quote_lines(plain, match.start(), match.end())
-    shown = (row["name"], row["late"] < UNKNOWN, quote, lines[place][0])
-    return ErrorAnswer(*shown, says, why, mend, look, row["lines"], row["cuda"])
+    known, line = row["late"] < UNKNOWN, lines[place][0]
+    return ErrorAnswer(row["name"], known, quote, line, **words, lines=row["lines"], cuda=row["cuda"])
 
 
 def plain_lines(text: str) -> list[tuple[int, str]]:
