@@ -181,7 +181,7 @@ class LocalLibrary(NamedTuple):
     def _clones(self, repository: str, *, is_own: bool) -> Iterator[Path]:
         if repository.lower() == self.repository.lower():
             yield self.root
-        folders = [SOURCE, _installed_from()] if is_own else []
+        folders = list(dict.fromkeys([SOURCE, _installed_from()])) if is_own else []
         if self.clones:
             folders += [self.clones / repository, self.clones / repository.replace("/", "+")]
         yield from (one for one in folders if one.is_dir() and git.find(one) == one.resolve())

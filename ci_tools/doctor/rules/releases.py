@@ -182,13 +182,15 @@ def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         what = f"{one.placed.name} publishes to PyPI for the tag and again for its release"
         why = "a release that is made with a new tag starts both, and the second one fails"
         yield DoctorFinding("second-publisher", Weight.ERROR, one.where, what, why, "leave out one of the two events")
-    targets = _targets(file, own, known)
+    targets, packages = _targets(file, own, known), _packages(file, known)
     for other in (other for other in known.started if other is not file and targets):
+        others = _packages(other, known)
+        shared = targets - {PYPI} if packages and others and packages.isdisjoint(others) else targets
         is_seen = FATWHEEL not in targets and "push" in other.triggers and other.path < file.path  # from there
         for start, found in _by_tag(other, known) if not is_seen else ():
             if not _takes(file, start.ref):
                 continue
-            for one in (one for one in found if one.what in targets and (FATWHEEL in targets or _is_for_tags(one))):
+            for one in (one for one in found if one.what in shared and (FATWHEEL in targets or _is_for_tags(one))):
                 what = f"{one.placed.name} publishes to {one.what} for the tags for which {file.path} does, too"
                 why = "one of the two fails, or replaces the other's files"
                 weight = Weight.ERROR if FATWHEEL in targets else Weight.WARNING  # they may be of two packages
@@ -209,15 +211,18 @@ def _targets(file: WorkflowDocument, own: list[tuple[RunStart, list[Publication]
     """Return where a workflow publishes, in words; one that does not call Fatwheel: to PyPI, if it is sure to."""
     named = {one.what for _, found in own for one in found}
     if FATWHEEL not in named:
-        return {one.what for start, found in own for one in found if start.event == "push" and _is_for_tags(one)} & {
-            PYPI
-        }
-    outlines = (_outline(config, known) for _, config, _ in _configs(file, known))
-    addresses = {target for outline in outlines if outline for target in outline.targets}
+        pushed = (one for start, found in own if start.event == "push" for one in found)
+        return {one.what for one in pushed if _is_for_tags(one)} & {PYPI}
+    addresses = {target for outline in _outlines(file, known) for target in outline.targets}
     grants = [table_of(job.get("permissions")).get("contents") for job in file.jobs.values()]
     kinds = filter(None, map(kind_of, addresses))
     named |= {GITHUB} if "write" in grants or any(("contents", "write") in kind.rights for kind in kinds) else set()
     return named | ({PYPI} if "pypi" in addresses else set())
+
+
+def _packages(file: WorkflowDocument, known: WorkflowSet) -> set[str]:
+    """Return the packages that a workflow builds by Fatwheel, as far as its configs tell."""
+    return {outline.package for outline in _outlines(file, known) if outline.package}
 
 
 def check_skips(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -341,6 +346,10 @@ def _outline(path: str, known: WorkflowSet) -> ConfigOutline | None:
     """Return the outline of a config; None if it cannot be read, which the plan says."""
     found = read_outline(known.fetch, path or CONFIG_FILE)
     return None if isinstance(found, Unseen) else found
+
+
+def _outlines(file: WorkflowDocument, known: WorkflowSet) -> Iterator[ConfigOutline]:
+    return filter(None, (_outline(config, known) for _, config, _ in _configs(file, known)))
 
 
 def check_configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:

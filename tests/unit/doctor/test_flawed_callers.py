@@ -15,7 +15,7 @@ from ci_tools.doctor.files import read_checkout
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.rules import diagnose_checkout
 from ci_tools.doctor.rules.calls import is_of_type
-from tests.builders.flawed_callers import CALLERS, FLAWS, TODAY, UNUSUAL, files_of, places_of
+from tests.builders.flawed_callers import CALLERS, CONFIG, FLAWS, TODAY, UNUSUAL, files_of, places_of
 from tests.builders.sources import write
 
 
@@ -102,6 +102,17 @@ def test_an_old_upload_is_a_second_one_beside_a_job_that_asks_fatwheel_whether_t
     found = findings(tmp_path, {**files_of("fatwheel"), ".github/workflows/upload.yml": old})
     said = [one for one in found if one.rule == "second-publisher"]
     assert [one.where.partition(":")[0] for one in said] == [".github/workflows/upload.yml"]
+
+
+def test_two_packages_of_one_repository_may_go_to_pypi_for_one_tag(tmp_path: Path) -> None:
+    wheels, _, pypi = CALLERS["fatwheel"].partition("  publish:\n")
+    own = wheels + pypi[pypi.index("  pypi:\n") :].replace("[wheels, publish]", "wheels")
+    second = own.replace("config: fatwheel.yml", "config: other.yml")
+    for package, is_told in (("other", False), ("demo", True)):
+        config = f"package: {package}\npublish: {{ pypi: wheels }}\n"
+        files = {"fatwheel.yml": CONFIG, ".github/workflows/a.yml": own, ".github/workflows/b.yml": second}
+        found = findings(tmp_path, {**files, "other.yml": config})
+        assert ("second-publisher" in {one.rule for one in found}) == is_told
 
 
 def test_a_job_for_pypi_is_never_started_where_the_config_sends_nothing_there(tmp_path: Path) -> None:
