@@ -122,6 +122,8 @@ def _take(told: Told, note: Note, value: object, system: str, project: ProjectFi
     if note.option == "archs":
         archs = (*told.archs, (system, tuple(_words(value)), note.place))
         return _with_note(told._replace(archs=archs), note, "taken: the platforms")
+    if value in ("", [], {}) and note.option != "repair-wheel-command":  # an empty one of that repairs nothing
+        return told
     if note.option == "environment":
         pairs = dict(_variables(value))
         of_build = (pair for pair in pairs.items() if not COMPUTED.search(pair[1]) and not TOOLS.fullmatch(pair[0]))

@@ -98,13 +98,16 @@ def test_a_variable_of_cibuildwheel_decides_what_is_compiled(tmp_path: Path) -> 
     assert not written.starter.is_native
 
 
-def test_every_option_has_a_line_with_its_place(tmp_path: Path) -> None:
+def test_every_option_that_says_something_has_a_line_with_its_place(tmp_path: Path) -> None:
     written, _ = start(
         tmp_path,
         """\
 before-build = ["pip install numpy", "python tools/make.py"]
 build-verbosity = 1
 unknown-to-us = true
+before-all = ""
+environment = {}
+repair-wheel-command = ""
 [tool.cibuildwheel.linux]
 before-all = "yum install -y zlib-devel"
 """,
@@ -115,7 +118,11 @@ before-all = "yum install -y zlib-devel"
         ("  pyproject.toml:9: ", f"before-build: {instead} `build: {{before: […]}}`, whose effect no plan sees"),
         ("  pyproject.toml:10: ", "build-verbosity: not needed: each build has a log"),
         ("  pyproject.toml:11: ", "unknown-to-us: not taken"),
-        ("  pyproject.toml:13: ", f"before-all: {instead} a `container` whose image has what it installs"),
+        (
+            "  pyproject.toml:14: ",
+            "repair-wheel-command: not needed: wheels for Linux are repaired, without torch's libraries",
+        ),
+        ("  pyproject.toml:16: ", f"before-all: {instead} a `container` whose image has what it installs"),
     ]
 
 
