@@ -180,7 +180,8 @@ class Witness:
         if failure := observed.failure:
             place = failure.place or RAN
             seen = self.trials.run_with_gpus(view, observed)
-            without = f", {NO_GPU}" if any(one.failure != failure for one in seen) else ""
+            ends_elsewhere = any(not one.failure or one.failure.place != failure.place for one in seen)
+            without = f", {NO_GPU}" if ends_elsewhere else ""
             said = f"{failure.text}{explain_missing_module(failure.text, self.project)}{without}"
             return replace(unseen(f"{place}: {said}", unsupported=f"{said} ({place})"), **told)
         other = self.open_build(observed).runs_other
