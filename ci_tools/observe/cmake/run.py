@@ -20,6 +20,7 @@ from ci_tools.errors import MachineError
 from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Compile
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch
 from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.cmake.options import CmakeOption, select_off
@@ -45,8 +46,11 @@ PROGRAMS = ("bin/compiler", "bin/nproc", "bin/python", "cuda/bin/nvcc")
 # Folders that the stand-ins name: cmake looks whether they are there.
 FOLDERS = (
     *("cuda/include", "cuda/lib64", "python/numpy", "packages/nanobind/include", "packages/pybind11/include"),
-    "packages/torch/include/torch/csrc/api/include",
+    *("packages/torch/include/torch/csrc/api/include", "packages/torch/share/cmake/Torch"),
 )
+# Torch's libraries, which projects search for by name: its CMake files have no target for torch_python, for one.
+TORCH_LIBRARIES = ("c10", "torch", "torch_cpu", "torch_python")
+LIBRARY_NAMES = {"linux": "lib%s.so", "macos": "lib%s.dylib", "windows": "%s.lib"}
 NINJA = "#!/bin/sh\necho 1.13.0\n"  # cmake itself asks for its version
 
 
@@ -78,6 +82,8 @@ class ConfigureStage(SourceCopy):
         self._script("bin/git", write_git(tree, self.folder))
         for name in FOLDERS:
             (self.root / name).mkdir(parents=True, exist_ok=True)
+        for name in (*TORCH_LIBRARIES, *(("c10_cuda", "torch_cuda") if cuda_of(view.accelerator) else ())):
+            self._script(f"packages/torch/lib/{LIBRARY_NAMES[view.os] % name}", "")
         query = self.build / QUERY
         query.parent.mkdir(parents=True)
         query.touch()
@@ -289,7 +295,7 @@ class Configurer(Laboratory):
             return TrialResult(found._asdict(), stopped=True)
         own = (stage.folder, stage.stand_ins, cmake)
         heard = read_trace(trace.splitlines(), str(stage.source), tuple(map(str, own)), self.line_of)
-        found = self._read(stage, heard, ended.status, log.read_text(encoding="utf-8", errors="replace"))
+        found = self._read(view, heard, ended.status, log.read_text(encoding="utf-8", errors="replace"))
         places = {f"{stage.source}/": "", stage.source: ".", stage.build: "<build>", stage.root: "<builder>"}
         places |= {stage.stand_ins: "<package>", cmake: "<cmake>"}
         return TrialResult(name_folders_alike(found._asdict(), places), self._list_read(heard.read))
@@ -310,9 +316,9 @@ class Configurer(Laboratory):
             *(stage.fill_in(one) for one in call.arguments),
         ]
 
-    def _read(self, stage: ConfigureStage, heard: TraceFacts, status: int, log: str) -> Configured:
+    def _read(self, view: View, heard: TraceFacts, status: int, log: str) -> Configured:
         """Return what a configure step that ended by itself has left."""
-        source = str(stage.source)
+        stage, source = self.stage, str(self.stage.source)
         cache = _read_cache(read_safely(stage.build / "CMakeCache.txt", MAX_CACHE) or b"")
         found = Configured(
             asked=tuple(heard.asked.items()),
@@ -323,7 +329,10 @@ class Configurer(Laboratory):
             return found._replace(doubt=f"{place}: cmake's configure step {what}".removeprefix(": "))
         if status:
             return found._replace(failure=_describe_error(log, source, heard.end))
-        if missing := _find_missing(cache, heard.finds):
+        own = f"(?!{view.kind.switches})" if view.kind else ""
+        every = "|".join(kind.switches for kind in AcceleratorKind.known.values())
+        absent = re.compile(rf"{own}(Intel)?({every})(Toolkit)?(_.*)?", re.IGNORECASE)
+        if missing := _find_missing(cache, heard.finds, absent):
             name, place = missing
             return found._replace(doubt=f"{place}: what cmake compiles may depend on whether it finds {name}")
         targets = read_targets(stage.build, source)
@@ -381,10 +390,15 @@ def _read_cache(cache: bytes) -> dict[str, str]:
     return {name.partition(":")[0]: value for name, equals, value in lines if equals}
 
 
-def _find_missing(cache: Mapping[str, str], finds: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first library, file or package that was searched for and not found, and the place of the search."""
+def _find_missing(
+    cache: Mapping[str, str], finds: Mapping[str, str], absent: re.Pattern[str]
+) -> tuple[str, str] | None:
+    """Return the first library, file or package that was searched for and not found, and the place of the search.
+
+    `absent` is what a builder for this cell does not have: the software of other accelerators.
+    """
     for variable, value in cache.items():
         asked = variable if variable in finds else variable.removesuffix("_DIR")
-        if value.endswith("-NOTFOUND") and asked in finds and not IDLE.fullmatch(asked):
+        if value.endswith("-NOTFOUND") and asked in finds and not (IDLE.fullmatch(asked) or absent.fullmatch(asked)):
             return asked, finds[asked]
     return None

@@ -138,6 +138,48 @@ def test_cuda_is_a_language_of_the_platform_that_has_it(tmp_path: Path) -> None:
     assert libraries["linux-cpu"] == ["_core.so"]
 
 
+FIND_CUDA = """\
+find_package(CUDA)
+if(CUDA_FOUND)
+  list(APPEND CUDA_NVCC_FLAGS -gencode arch=compute_90,code=sm_90)
+  cuda_add_library(k SHARED k.cu OPTIONS --use_fast_math)
+  target_link_libraries(k ${CUDA_LIBRARIES} ${CUDA_TOOLKIT_ROOT_DIR}/lib64/libcudart.so)
+endif()
+"""
+
+
+def test_the_older_module_for_cuda_is_of_the_platform_that_has_it(tmp_path: Path) -> None:
+    found = {name: each.shown for name, each in shown(tmp_path, FIND_CUDA, k_cu="").items()}
+    (library,) = (one for one in found["linux-cuda"].built if one.member == "libk.so")
+    assert [one.source for one in library.compiles] == ["k.cu"]
+    assert {"arch=compute_90,code=sm_90", "--use_fast_math"} <= {*library.compiles[0].flags}
+    assert [one.member for one in found["linux-cpu"].built] == ["_core.so"]
+    assert not any(one.warnings for name, one in found.items() if name != "linux-cuda")
+
+
+def test_a_project_whose_policy_has_no_such_module_compiles_nothing_by_it(tmp_path: Path) -> None:
+    new = (HEAD + FIND_CUDA).replace("3.26", "3.27")
+    files = {**FILES, "CMakeLists.txt": new, "k.cu": ""}
+    found = gather(write(tmp_path / "a", files), world(tmp_path)).platforms
+    assert [one.member for one in found[0].shown.built if one.member != "_core.so"] == []
+
+
+# Ways to the library that torch's own CMake files have no target for.
+OF_TORCH = {
+    "its-prefix": 'PATHS "${TORCH_INSTALL_PREFIX}/lib"',
+    "its-prefix-without-a-word": 'PATH "${TORCH_INSTALL_PREFIX}/lib"',
+    "its-cmake-files": 'HINTS "${Torch_DIR}/../../../lib"',
+}
+
+
+@pytest.mark.parametrize("where", [pytest.param(text, id=name) for name, text in OF_TORCH.items()])
+def test_a_library_of_torch_is_found_by_its_name_on_every_system(where: str, tmp_path: Path) -> None:
+    lines = f"find_package(Torch REQUIRED)\nfind_library(TORCH_PYTHON_LIBRARY torch_python {where})\n"
+    found = shown(tmp_path, f"{lines}target_link_libraries(_core PRIVATE ${{TORCH_PYTHON_LIBRARY}})\n")
+    assert {one.shown.torch_abi.kind for one in found.values()} == {Binding.UNKNOWN}
+    assert [one.shown.warnings for one in found.values()] == [()] * len(found)
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -152,6 +194,8 @@ def test_cuda_is_a_language_of_the_platform_that_has_it(tmp_path: Path) -> None:
         pytest.param("include(ProcessorCount)\nProcessorCount(n)\nexecute_process(COMMAND nproc OUTPUT_VARIABLE m)\n"
                      "cmake_host_system_information(RESULT k QUERY NUMBER_OF_LOGICAL_CORES TOTAL_PHYSICAL_MEMORY)\n",
                      id="sizes-of-the-machine"),
+        pytest.param("".join(f"find_package({name})\nif({name}_FOUND)\n{WITH_TORCH}endif()\n"
+                             for name in ("CUDA", "CUDAToolkit", "hip", "IntelSYCL")), id="accelerators-elsewhere"),
         pytest.param("file(GLOB more ./a/b/c/*.cpp)\n", id="a-relative-path"),
         pytest.param("set(python ${Python_EXECUTABLE})\n" + "".join(
             f'execute_process(COMMAND ${{python}} -c "{program}" OUTPUT_VARIABLE said RESULT_VARIABLE status)\n'
