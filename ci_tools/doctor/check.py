@@ -71,9 +71,10 @@ def check(hub: Hub, *, fix: bool = False) -> Checked:
         facts = _read(api, hub.outside)
         findings = diagnose(facts)
         fixes = list(dict.fromkeys(finding.fix for finding in findings if finding.fix)) if fix else []
-        for one in fixes:
+        for one in fixes:  # before it is done, so that a log shows what was begun
             hub.outside.reporter.say(f"will {one.describe(facts)}")
         fixed = tuple(apply_fix(api, one, facts) for one in fixes)
+        # Read again after a fix: it may refuse, or show what it had hidden.
         return Checked(api.name, diagnose(_read(api, hub.outside)) if fixed else findings, fixed)
 
 
@@ -85,7 +86,7 @@ def check_checkout(folder: Path, clones: Path | None, outside: Outside) -> Check
     name = folder.resolve().name or str(folder)
     with outside.reporter.step(f"read the workflows of {name}") as step:
         facts = facts_of(read_checkout(folder, clones, outside.environ), name)
-        step.result(_count(facts))
+        step.result(_count(facts))  # nothing found, and nothing looked for, would read alike
     return Checked(facts.repository, diagnose_checkout(facts), (), str(folder))
 
 
@@ -105,7 +106,7 @@ def facts_of(known: WorkflowSet, name: str) -> RepositoryFacts:
         environments=settings,
         secrets=settings,
         called=dict(list_called(known, workflows, {})),
-        tags={},
+        tags={},  # these two ask GitHub
         behind={},
         configs=dict(read_configs(known.fetch, workflows)),
         files=known,
@@ -119,7 +120,7 @@ def _count(facts: RepositoryFacts) -> str:
 
 def status(checked: Checked) -> int:
     """Return 1 if there are findings other than hints, else 0; in a checkout, what it does not show does not count."""
-    passed = {Weight.HINT, Weight.UNSEEN} if checked.folder else {Weight.HINT}
+    passed = {Weight.HINT, Weight.UNSEEN} if checked.folder else {Weight.HINT}  # nobody can answer it there
     return int(any(finding.weight not in passed for finding in checked.findings))
 
 
@@ -147,7 +148,7 @@ def _understood(repository: str) -> Iterator[None]:
     """Raise MachineError if an answer does not have the form that GitHub documents."""
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a field left out, or of another type
         msg = f"an answer about {repository} does not have the form that GitHub documents: {one_line(repr(error))}"
         raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from error
 
@@ -195,7 +196,7 @@ def _tags(api: Api, used: Iterable[Used]) -> dict[str, tuple[RepositoryTag, ...]
     tags: dict[str, tuple[RepositoryTag, ...] | Unseen] = {}
     for name in names:
         what, needs = f"the releases of {name}", f"a token that sees {name}"
-        is_last = len(tags) >= MAX_REPOSITORIES
+        is_last = len(tags) >= MAX_REPOSITORIES  # each is a list of pages
         tags[name] = Unseen(what, "fewer actions in this repository") if is_last else _tags_of(api, name, what, needs)
     return tags
 
@@ -213,7 +214,7 @@ def _behind(
     """Yield how many commits each pin without a release is behind the newest release; None if the commit is missing."""
     pins = dict.fromkeys((one.repository.lower(), one.ref) for one in used if COMMIT.fullmatch(one.ref))
     for name, commit in islice(pins, MAX_REPOSITORIES):
-        known = tags[name]
+        known = tags[name]  # check_pins reports one that is unseen
         released = [] if isinstance(known, Unseen) else [tag for tag in known if tag.version]
         if released and all(tag.commit != commit for tag in released):
             newest = max(released, key=lambda tag: (tag.version, tag.name))

@@ -64,7 +64,7 @@ def _is(table: Mapping[str, Any], key: str, word: str) -> bool:
 def read_configs(fetch: Fetch, workflows: Iterable[Workflow]) -> Iterator[tuple[str, ConfigOutline | Unseen]]:
     """Yield each config that a call of Fatwheel names, if it exists, by its path."""
     jobs = (job for workflow in workflows for job in workflow.jobs if job.builds_all or job.builds_one)
-    paths = dict.fromkeys(job.config for job in jobs if EXPRESSION not in job.config)
+    paths = dict.fromkeys(job.config for job in jobs if EXPRESSION not in job.config)  # else only the run knows which
     for path in islice(paths, MAX_CONFIGS):
         found = read_outline(fetch, path)
         if found:
@@ -75,7 +75,7 @@ def read_outline(fetch: Fetch, path: str) -> ConfigOutline | Unseen | None:
     """Return the outline of a config, with the tables in included files; None if the config does not exist."""
     try:
         text = _text_at(fetch, path)
-        if text is None and path == CONFIG_FILE:
+        if text is None and path == CONFIG_FILE:  # the default may be a table, as for `fatwheel plan`
             text, path = _project_with_table(fetch), PROJECT_FILE
         if isinstance(text, str):
             outline, folder = read_config(text, path), path.rpartition("/")[0]
@@ -96,4 +96,4 @@ def _project_with_table(fetch: Fetch) -> str | None:
 
 def _text_at(fetch: Fetch, path: str) -> str | Unseen | None:
     """Return a file of the repository; None for a path that leaves it."""
-    return None if ".." in path.split("/") else fetch("", path, "")
+    return None if ".." in path.split("/") else fetch("", path, "")  # or a hostile one would read any file here

@@ -206,7 +206,7 @@ class WorkflowDocument:
         """Return the jobs that have ended when a job starts."""
         found: set[str] = set()
         waiting = [job]
-        while waiting:
+        while waiting:  # a circle of `needs:` ends, too: each job is new only once
             new = set(self.needs(waiting.pop())) - found
             found |= new
             waiting += new
@@ -283,7 +283,7 @@ def read_grants(value: Table) -> Grants | None:
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#permissions
     """
-    if "permissions" not in value:
+    if "permissions" not in value:  # not the same as an empty one, which grants nothing
         return None
     written = value["permissions"]
     if isinstance(written, str) and written in {"read-all", "write-all"}:
@@ -308,7 +308,7 @@ def unite_grants(several: Iterable[Mapping[str, str]]) -> Grants:
     union: Grants = {}
     for grants in several:
         for scope, wanted in grants.items():
-            union[scope] = max(wanted, union.get(scope, ACCESSES[0]), key=ACCESSES.index)
+            union[scope] = max(wanted, union.get(scope, ACCESSES[0]), key=ACCESSES.index)  # ACCESSES are in order
     return {scope: wanted for scope, wanted in sorted(union.items()) if wanted != ACCESSES[0]}
 
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from ci_tools.doctor.on_github import Answer, Api
 
 WORKFLOWS = FOLDER.rstrip("/")
-MAX_FILES = 100
+MAX_FILES = 100  # each is a request, of 5,000 an hour
 MAX_REPOSITORIES = 40  # whose tags are read
 LARGEST = 256_000  # bytes of a file; the longest real files have a fifth of that
-ORIGIN = re.compile(r"github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/?$")
-REF = re.compile(r"[A-Za-z0-9][\w./+-]*")
+ORIGIN = re.compile(r"github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/?$")  # by https or ssh
+REF = re.compile(r"[A-Za-z0-9][\w./+-]*")  # never an option of git, as `--help` is
 PLACES = (f"{FOLDER}*.yml", f"{FOLDER}*.yaml", *(f".github/actions/**/{name}" for name in ACTION_FILES), *ACTION_FILES)
 SOURCE = Path(__file__).parents[2]  # the checkout that this is run from, if it is one
 SHIPPED = Path(__file__).with_name("own")  # in a wheel, our workflows lie here
@@ -43,7 +43,7 @@ SHIPPED = Path(__file__).with_name("own")  # in a wheel, our workflows lie here
 def read_texts(api: Api) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Return the workflow files of the default branch by path, and those that could not be read, with the reasons."""
     branch = api.opened.default_branch
-    try:
+    try:  # 404 for a repository without workflows, 403 without the permission
         listed = api.get(f"/contents/{WORKFLOWS}", ref=branch)
     except InputError:
         return {}, [(WORKFLOWS, "the workflow files need a token with `Contents: read`")]
@@ -89,7 +89,7 @@ def _text(api: Api, file: Answer, ref: str, repository: str = "") -> str:
     try:
         return base64.b64decode(whole["content"])[:LARGEST].decode("utf-8-sig")
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is not UTF-8 text") from error
+        raise InputError(f"{path} is not UTF-8 text") from error  # or there is none
 
 
 def make_fetch(api: Api) -> Fetch:
@@ -167,9 +167,9 @@ class LocalLibrary(NamedTuple):
         if not repository:
             file = self.root / path
             return text_of(file, one_line(path), "a workflow") if file.is_file() else None
-        is_own = repository.rpartition("/")[2].lower() == "fatwheel"
+        is_own = repository.rpartition("/")[2].lower() == "fatwheel"  # a fork keeps the name
         if is_own and ref in _own_refs():
-            file = (SHIPPED if SHIPPED.is_dir() else SOURCE) / path
+            file = (SHIPPED if SHIPPED.is_dir() else SOURCE) / path  # an installed wheel, or a checkout
             return file.read_text(encoding="utf-8") if file.is_file() else None
         for clone in self._clones(repository, is_own=is_own):
             commit = _commit(clone, ref, self.environ)
@@ -190,7 +190,7 @@ class LocalLibrary(NamedTuple):
 def _commit(clone: Path, ref: str, environ: Mapping[str, str]) -> str:
     """Return the commit of a tag, branch or commit in a clone; empty if the clone does not have it."""
     names = [ref] if COMMIT.fullmatch(ref) else [f"refs/{kind}/{ref}" for kind in ("tags", "remotes/origin", "heads")]
-    for name in names if REF.fullmatch(ref) else ():
+    for name in names if REF.fullmatch(ref) else ():  # anything else is not handed to git
         if found := git.ask(clone, environ, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
             return found.strip()
     return ""
@@ -215,5 +215,5 @@ def _read_direct_url() -> dict[str, Any]:
     """Return where this package was installed from (PEP 610); {} if an index had it."""
     try:
         return dict(json.loads(metadata.distribution("fatwheel").read_text("direct_url.json") or "{}"))
-    except (metadata.PackageNotFoundError, ValueError):
+    except (metadata.PackageNotFoundError, ValueError):  # run from a checkout
         return {}

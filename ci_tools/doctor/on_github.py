@@ -24,14 +24,14 @@ ENVIRONMENTS = "a token with `Environments: read`, or `repo` where it is classic
 UNATTENDED = frozenset({"branch_policy", "wait_timer"})  # rules of an environment that need no approval
 Value = TypeVar("Value")
 Answer = dict[str, Any]
-MAX_PAGES = 20
-PAGE = 100
+MAX_PAGES = 20  # so 2,000 of a kind: a longer list is not read in part
+PAGE = 100  # the most that GitHub sends at once
 
 
 def read_policy(api: Api) -> Policy | None:
     """Return which actions may run; None if GitHub does not say."""
     said = api.get("/actions/permissions")
-    if not said or not said["enabled"]:
+    if not said or not said["enabled"]:  # then it has no other fields
         return said and Policy(is_enabled=False)
     allowed, pins = said.get("allowed_actions", "all"), bool(said.get("sha_pinning_required"))
     if allowed != "selected":
@@ -55,7 +55,7 @@ def read_default(api: Api) -> Default | None:
 
 def read_immutability(api: Api, *, is_admin: bool) -> bool | Unseen:
     """Return whether releases are immutable; GitHub answers 404 if they are not, and also without the permission."""
-    said = answer_or_none(lambda: api.get("/immutable-releases"))
+    said = answer_or_none(lambda: api.get("/immutable-releases"))  # which the next line tells apart
     if said is None and not is_admin:
         return Unseen("whether releases can be changed", ADMINISTRATION)
     return said is not None and bool(said["enabled"])
@@ -88,7 +88,7 @@ def read_secrets(api: Api) -> frozenset[str] | None:
     own = _names(api, "/actions/secrets")
     has_organisation = api.opened.owner.type == "Organization"
     shared = _names(api, "/actions/organization-secrets") if has_organisation else frozenset[str]()
-    return None if own is None or shared is None else own | shared
+    return None if own is None or shared is None else own | shared  # half a list would call the rest missing
 
 
 def _names(api: Api, path: str) -> frozenset[str] | None:
@@ -127,17 +127,17 @@ def _enable(api: Api, path: str, _: RepositoryFacts) -> None:
 
 def _create(api: Api, name: str, facts: RepositoryFacts) -> None:
     """Create an environment that only the default branch and tags v* may use; never change an existing one."""
-    path = f"/environments/{quote(name, safe='')}"
+    path = f"/environments/{quote(name, safe='')}"  # PUT creates and changes alike
     if api.get(path) is not None:
         raise Rejected("somebody else has created it by now")
-    policy = {"protected_branches": False, "custom_branch_policies": True}
+    policy = {"protected_branches": False, "custom_branch_policies": True}  # tags need the custom kind
     api.send("PUT", path, {"deployment_branch_policy": policy})
     for pattern, kind in ((facts.branch, "branch"), ("v*", "tag")):
         api.send("POST", f"{path}/deployment-branch-policies", {"name": pattern, "type": kind})
 
 
 def _restrict(api: Api, _: str, facts: RepositoryFacts) -> None:
-    approves = not isinstance(facts.default, Unseen) and facts.default.approves
+    approves = not isinstance(facts.default, Unseen) and facts.default.approves  # which is kept
     body = {"default_workflow_permissions": "read", "can_approve_pull_request_reviews": approves}
     api.send("PUT", "/actions/permissions/workflow", body)
 
@@ -170,9 +170,9 @@ class Api:
                 return None
             part = answer[key] if key else answer
             whole += part
-            if len(part) < PAGE:
+            if len(part) < PAGE:  # the last one
                 return whole
-        return None
+        return None  # better unseen than half
 
     def send(self, method: str, path: str, body: object = None) -> None:
         """Send a change; raise FatwheelError if GitHub refuses it."""
@@ -189,7 +189,7 @@ def answer_or_none(call: Callable[[], Value | None]) -> Value | None:
     """Return the result of a call; None if the token may not read it, or if it does not exist."""
     try:
         return call()
-    except (InputError, Rejected):
+    except (InputError, Rejected):  # the token, or the request, is refused
         return None
 
 

@@ -50,7 +50,7 @@ class RunStart(NamedTuple):
             "ref": self.ref,
             "ref_name": self.ref.split("/", 2)[-1],  # refs/heads/a/b is a/b
             "ref_type": "tag" if self.is_tag else "branch",
-            "head_ref": UNKNOWN if self.event.startswith("pull_request") else "",
+            "head_ref": UNKNOWN if self.event.startswith("pull_request") else "",  # which the proposal names
             "workflow": file.name,
             "repository": repository or UNKNOWN,
             **({"event": Open(dict.fromkeys(OF_ONE_EVENT))} if self.event == "push" else {}),
@@ -75,7 +75,7 @@ def starts_of(file: WorkflowDocument) -> list[RunStart]:
             of_tags, of_branches = ({kind, f"{kind}-ignore"} & set(table) for kind in ("tags", "branches"))
             found += [tag] if of_tags or not of_branches else []
             branch = RunStart(event, f"refs/heads/{example_of(branches, 'main')}")
-            found += [branch] if of_branches or not of_tags else []
+            found += [branch] if of_branches or not of_tags else []  # and no filter lets all pass
         elif event == "release":
             found.append(tag)
         elif event.startswith("pull_request"):
@@ -121,7 +121,7 @@ def _include(rows: list[dict[str, Any]], axes: set[str], included: list[dict[str
         for number in fitting:
             whole[number].update(one)
         if not fitting:
-            whole.append(dict(one))
+            whole.append(dict(one))  # it fits none, so it is a row of its own
     return whole
 
 
@@ -134,7 +134,7 @@ def _value(value: Any, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401
     if not is_computed(value):
         return value
     whole = whole_expression(value)
-    return UNKNOWN if whole is None else evaluate(whole, contexts)
+    return UNKNOWN if whole is None else evaluate(whole, contexts)  # text around it: no matrix, but a text
 
 
 class ForetoldPlan(NamedTuple):
@@ -195,7 +195,7 @@ class PlacedJob:
         """Whether it starts when another job of the run has ended: calls in one matrix do not wait for each other."""
         names = zip((*self.calls, self.job), (*other.calls, other.job), strict=False)
         apart = next((number for number, (one, another) in enumerate(names) if one != another), None)
-        if apart is None:
+        if apart is None:  # one calls the other, or is a row of the same job
             return False
         (file, job), (_, another) = self.path[apart], other.path[apart]
         return another in file.all_needs(job)
@@ -227,7 +227,7 @@ def see_row(
 
 def given_inputs(called: WorkflowDocument, given: Mapping[str, Any], contexts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs that a called workflow or action sees."""
-    types = {"boolean": False, "number": 0}
+    types = {"boolean": False, "number": 0}  # GitHub's, for an input without a default
     declared = called.declared("inputs", CALL).items()
     defaults = {name: table.get("default", types.get(table.get("type", ""), "")) for name, (_, table) in declared}
     return {name: value_of(value, contexts) for name, value in {**defaults, **given}.items()}
@@ -252,8 +252,8 @@ def _env(workflow: Table, job: Table, contexts: Mapping[str, Any]) -> Open:
 
 def _runner(job: Table, contexts: Mapping[str, Any]) -> Open:
     labels = [fill(str(label), contexts) for label in items_of(job.get("runs-on"))]
-    label = labels[0] if len(labels) == 1 else None
-    system = SYSTEMS.get((label or "").partition("-")[0])
+    label = labels[0] if len(labels) == 1 else None  # several name a runner of one's own
+    system = SYSTEMS.get((label or "").partition("-")[0])  # `ubuntu-24.04-arm` is Linux, too
     return Open({"os": system} if system else {})
 
 

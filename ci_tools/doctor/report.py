@@ -143,5 +143,5 @@ class RepositoryFacts:
 
 def report_unseen(where: str, fact: Unseen) -> DoctorFinding:
     """Return the finding for a fact that could not be read."""
-    why = "a setting that was not read is not reported as good"
+    why = "a setting that was not read is not reported as good"  # an empty answer is not a good one
     return DoctorFinding("unseen", Weight.UNSEEN, where, f"not seen: {fact.what}", why, f"needs {fact.needs}")

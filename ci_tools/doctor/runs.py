@@ -74,7 +74,7 @@ def read_runs(hub: Hub, files: Sequence[str], most: int) -> tuple[RepositoryRun,
     Without `files`, the workflows are those of the default branch that use Fatwheel. Raises InputError for a workflow
     that the repository does not have, or if none uses Fatwheel.
     """
-    with hub.opened(anonymous=True) as repository:
+    with hub.opened(anonymous=True) as repository:  # reading takes no token where the repository is public
         names = tuple(files) or _find_callers(hub, repository)
         found = [(name, run) for name in names for run in _list_newest(hub, _workflow(hub, repository, name), most)]
         found.sort(key=lambda pair: (pair[1].run_started_at, pair[1].id), reverse=True)
@@ -92,7 +92,7 @@ def _find_callers(hub: Hub, repository: Repository) -> tuple[str, ...]:
 
 
 def _workflow(hub: Hub, repository: Repository, name: str) -> Workflow:
-    is_name = FILE.fullmatch(name)
+    is_name = FILE.fullmatch(name)  # a number would name a workflow, too
     found = hub.ask(lambda _: found_or_none(lambda: repository.get_workflow(name))) if is_name else None
     if found is None:
         known = hub.ask(lambda _: [one.path.rpartition("/")[2] for one in repository.get_workflows()])
@@ -137,7 +137,7 @@ def _read_jobs(hub: Hub, repository: Repository, found: Sequence[tuple[str, Work
 def _has_requests(repository: Repository) -> bool:
     """Whether GitHub answers some more requests this hour, by what it said last; what follows needs a few, too."""
     remaining, limit = repository.requester.rate_limiting
-    return limit < 0 or remaining > RESERVE
+    return limit < 0 or remaining > RESERVE  # nothing was asked before
 
 
 class _KeptJobs(NamedTuple):
@@ -150,14 +150,14 @@ class _KeptJobs(NamedTuple):
         try:
             rows = json_file.structure(json_file.parse(self._path(run).read_bytes()), ROWS, "jobs")
             return tuple(RunJob(name, RunOutcome(word), page) for name, word, page in rows)
-        except (OSError, ValueError, RejectedInput):
+        except (OSError, ValueError, RejectedInput):  # not kept, or by another version
             return None
 
     def write(self, run: WorkflowRun, jobs: Sequence[RunJob]) -> None:
         """Keep the jobs of a run that has ended."""
-        if run.status == COMPLETED:
+        if run.status == COMPLETED:  # then an attempt never changes
             self.folder.mkdir(parents=True, exist_ok=True)
-            with write_atomically(self._path(run)) as file:
+            with write_atomically(self._path(run)) as file:  # two commands may run at once
                 file.write(json.dumps([[job.name, str(job.outcome), job.page] for job in jobs]).encode())
 
     def _path(self, run: WorkflowRun) -> Path:

@@ -104,7 +104,7 @@ def walk(
 def place_jobs(known: WorkflowSet, file: WorkflowDocument, start: RunStart) -> list[PlacedJob]:
     """Return every job of the run that an event starts, of whose plans nothing is known."""
     key = (file.path, start)
-    if key not in known.placed:
+    if key not in known.placed:  # each rule asks for it again
         contexts = start.contexts(file, known.repository)
         known.placed[key] = walk(known, file, contexts, lambda *_: Unseen("", ""))
     return known.placed[key]
@@ -128,15 +128,15 @@ def _in_order(file: WorkflowDocument) -> Iterator[str]:
 
 def _walk_job(call: _Call, job: str, ends: Mapping[str, JobEnd]) -> JobEnd:
     value = call.file.jobs[job]
-    before = [ends[need] for need in call.file.all_needs(job) if need in ends]
+    before = [ends[need] for need in call.file.all_needs(job) if need in ends]  # see `_decide`
     needs = {need: ends[need].context for need in call.file.needs(job) if need in ends}
     contexts = Open({**call.contexts, "needs": needs})
     runs, condition = _decide(call, condition_of(value), contexts, before)
     rows = rows_of(value, contexts) if runs is not False else [{}]
-    stage = max([call.stage, *(end.stage for end in before)]) + 1
+    stage = max([call.stage, *(end.stage for end in before)]) + 1  # after the last of them
     end = JobEnd(runs, Open() if runs is None else {}, stage, condition)
     handed: list[JobEnd] = []
-    for number, row in enumerate([None] if rows is None else rows[:MAX_ROWS]):
+    for number, row in enumerate([None] if rows is None else rows[:MAX_ROWS]):  # GitHub refuses more
         # Nothing is known of the row of a job that is skipped.
         sees = see_row(call.file, job, contexts, None if runs is False else row, number, len(rows or ()))
         placed = PlacedJob(
@@ -151,7 +151,7 @@ def _walk_job(call: _Call, job: str, ends: Mapping[str, JobEnd]) -> JobEnd:
             stage=stage,
             grants=_grants(call, job),
         )
-        if len(call.jobs) < MAX_JOBS:
+        if len(call.jobs) < MAX_JOBS:  # calls of calls with matrices multiply
             handed.append(_walk_row(call, placed, end))
     return _unite(handed, end) if runs is not False else end
 
@@ -165,7 +165,7 @@ def _walk_row(call: _Call, placed: PlacedJob, end: JobEnd) -> JobEnd:
         call.jobs.append(replace(placed, plan=_plan_of(call, placed)))
         return end._replace(outputs=handed) if end.is_well else end
     called = call.known.called(call.file, str(value["uses"]), is_job=True)
-    if not isinstance(called, WorkflowDocument) or len(placed.path) > DEEPEST:
+    if not isinstance(called, WorkflowDocument) or len(placed.path) > DEEPEST:  # a workflow may call itself
         unseen = called.what if isinstance(called, Unseen) else one_line(str(value["uses"]))
         call.jobs.append(replace(placed, unseen=unseen))
         return end._replace(outputs=Open()) if end.is_well else end
@@ -190,7 +190,7 @@ def _unite(several: Sequence[JobEnd], end: JobEnd) -> JobEnd:
     if not several:
         return end
     outputs = several[0].outputs
-    if any(one.outputs != outputs for one in several):
+    if any(one.outputs != outputs for one in several):  # GitHub keeps the outputs of the row that ends last
         outputs = {name: UNKNOWN for one in several for name in one.outputs}
     stage = max(one.stage for one in several)
     return several[0]._replace(is_well=join([one.is_well for one in several]), outputs=outputs, stage=stage)
@@ -223,7 +223,7 @@ def _grants(call: _Call, job: str) -> Grants | None:
     if own is None:
         return None
     limit = {EVERY: "read", "id-token": "none"} if call.is_fork else {EVERY: ACCESSES[-1]}
-    most = limit if call.grants is None else call.grants
+    most = limit if call.grants is None else call.grants  # a called workflow can only lower them
     rank = ACCESSES.index
     scopes = {*own, *most, *limit} if EVERY in own else own
     capped = {scope: min((access(own, scope), access(most, scope), access(limit, scope)), key=rank) for scope in scopes}
@@ -243,7 +243,7 @@ def _foretell(call: _Call, placed: PlacedJob) -> Open:
             break
         made = _plan(call, placed, step, name) if name in {"plan", "due", "projects"} else None
         call.plans.extend([made] if made and name != "projects" else ())
-        plan = made or (call.plans[-1] if call.plans else None)
+        plan = made or (call.plans[-1] if call.plans else None)  # the steps after it read its plan
         outputs = plan.outputs.get(name) if isinstance(plan, ForetoldPlan) else None
         if name == "projects" and "WITH_FOLDER" in table_of(step.value.get("env")):
             outputs = _collect(call.plans)
@@ -274,7 +274,7 @@ def _plan(call: _Call, placed: PlacedJob, step: WorkflowStep, name: str) -> Fore
     given = {variable: placed.fill(text) for variable, text in table_of(step.value.get("env")).items()}
     given |= {"GITHUB_EVENT_NAME": github["event_name"], "GITHUB_REF": github["ref"]}
     unknown = [variable for variable, text in given.items() if text is None and variable not in OPTIONAL]
-    if unknown:
+    if unknown:  # else it would be another plan
         return Unseen(f"the plan, whose {unknown[0].removeprefix('WITH_').lower()} is known only in the run", "a run")
     plan = call.planner(name, {variable: text for variable, text in given.items() if text is not None})
     inputs = placed.contexts["inputs"]

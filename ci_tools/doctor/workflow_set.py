@@ -16,7 +16,7 @@ from ci_tools.errors import InputError, Problem, RejectedInput
 Fetch: TypeAlias = "Callable[[str, str, str], str | Unseen | None]"
 FOLDER = ".github/workflows/"
 ACTION_FILES = ("action.yml", "action.yaml")
-USES = re.compile(r"([\w-]+/[\w.-]+)((?:/[^@\s]*)?)@(\S+)")
+USES = re.compile(r"([\w-]+/[\w.-]+)((?:/[^@\s]*)?)@(\S+)")  # OWNER/NAME, a path in it, and a ref
 MAX_JOBS = 500  # of a file
 DEEPEST = 10  # https://docs.github.com/en/actions/reference/workflows-and-actions/reusing-workflow-configurations
 
@@ -76,7 +76,7 @@ class WorkflowSet:
 
     def read_file(self, repository: str, path: str, ref: str, *, is_job: bool) -> WorkflowDocument | Unseen | None:
         """Return the workflow at a path, or the action in a folder; no repository is this one."""
-        if not repository and path in self.files:
+        if not repository and path in self.files:  # it is read already
             return self.files[path]
         key = (repository.lower(), path, ref)
         if key not in self.read:
@@ -101,7 +101,7 @@ class WorkflowSet:
                 continue
             called = self.called(file, uses, is_job=True)
             yield WorkflowCall(file, job, uses, called)
-            if isinstance(called, WorkflowDocument) and depth < DEEPEST:
+            if isinstance(called, WorkflowDocument) and depth < DEEPEST:  # a circle ends as well
                 yield from self.calls(called, depth + 1)
 
 
@@ -109,7 +109,7 @@ def is_fatwheel(known: WorkflowSet, file: WorkflowDocument, uses: str) -> bool:
     """Whether a call names Fatwheel's own repository."""
     own = file.repository or known.repository
     name = own if uses.startswith(("./", "$/")) else "/".join(uses.split("/")[:2])
-    return name.rpartition("/")[2].lower() == "fatwheel"
+    return name.rpartition("/")[2].lower() == "fatwheel"  # a fork keeps the name
 
 
 def read_set(
@@ -134,7 +134,7 @@ def _read_text(text: str, path: str) -> WorkflowDocument | tuple[Problem, ...]:
 def read_workflow(text: str, path: str, repository: str = "", ref: str = "") -> WorkflowDocument:
     """Return the workflow or action in a file's text; raise InputError with each place that GitHub refuses."""
     file = WorkflowDocument.from_text(text, path, repository, ref)
-    flaws = list(_find_flaws(file)) if path.startswith(FOLDER) else []
+    flaws = list(_find_flaws(file)) if path.startswith(FOLDER) else []  # an action has no jobs
     if flaws:
         raise RejectedInput(Problem(f"{one_line(path)}:{line}", what) for line, what in flaws)
     return file
@@ -144,7 +144,7 @@ def _find_flaws(file: WorkflowDocument) -> Iterator[tuple[int, str]]:
     """Yield what makes GitHub refuse a file as a workflow, each with its line."""
     if not file.jobs:
         yield 1, "this is not a workflow: it has no jobs"
-    if len(file.jobs) > MAX_JOBS:
+    if len(file.jobs) > MAX_JOBS:  # each is asked by every rule
         yield file.line(("jobs",)), f"it has {len(file.jobs)} jobs, expected at most {MAX_JOBS}"
     for job in file.jobs:
         if not NAME.fullmatch(job):

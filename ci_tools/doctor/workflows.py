@@ -69,7 +69,7 @@ class Used(NamedTuple):
     @property
     def is_fatwheel(self) -> bool:
         """Whether it is Fatwheel, or a fork of it."""
-        return self.repository.rpartition("/")[2].lower() == "fatwheel"
+        return self.repository.rpartition("/")[2].lower() == "fatwheel"  # a fork keeps the name
 
     @property
     def is_workflow(self) -> bool:
@@ -195,7 +195,7 @@ def outline(file: WorkflowDocument, own: str = "") -> Workflow:
 def outline_all(files: Iterable[WorkflowDocument], repository: str) -> tuple[Workflow, ...]:
     """Return what the workflows of a repository say of their jobs."""
     own = repository if repository.rpartition("/")[2].lower() == "fatwheel" else ""
-    return tuple(outline(file, own) for file in files)
+    return tuple(outline(file, own) for file in files)  # in our own repository `./` is a call of Fatwheel's
 
 
 def _outline_job(file: WorkflowDocument, name: str, own: str) -> WorkflowJob:
@@ -223,7 +223,7 @@ def _parse_use(file: WorkflowDocument, text: str, keys: Keys, own: str) -> Used 
     if text.startswith(("./", "$/")):
         return Used(own, one_line(text[1:]), "", file.where(keys))
     found = USES.fullmatch(text)
-    if not found or found[2] in {".", ".."} or ".." in found[3].split("/"):
+    if not found or found[2] in {".", ".."} or ".." in found[3].split("/"):  # GitHub takes no such path
         return None
     path, ref = one_line(found[3].rstrip("/")), one_line(found[4])
     return Used(f"{found[1]}/{found[2]}", path, ref, file.where(keys))
@@ -250,7 +250,7 @@ def has_other_token(file: WorkflowDocument, step: WorkflowStep) -> bool:
 
 def releases(script: str) -> bool:
     """Whether a script creates or changes a GitHub release."""
-    return any(RELEASES.search(line[:WIDEST]) for line in script.splitlines())
+    return any(RELEASES.search(line[:WIDEST]) for line in script.splitlines())  # a line of generated data is no command
 
 
 def _secrets_in(value: object) -> frozenset[str]:

@@ -29,7 +29,7 @@ from ci_tools.doctor.expressions.values import (
 )
 
 TOKEN = re.compile(
-    rf"\s*(?:(?P<number>{NUMBER})(?![\w.+-])|'(?P<text>(?:[^']|'')*)'"
+    rf"\s*(?:(?P<number>{NUMBER})(?![\w.+-])|'(?P<text>(?:[^']|'')*)'"  # not the start of `1.2.3` or of a name
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_-]*)|(?P<sign>&&|\|\||[=!<>]=|[][()!<>.,*]))"
 )
 STATUS = re.compile(r"\b(?:always|cancelled|failure|success)\s*\(", re.IGNORECASE)
@@ -50,14 +50,14 @@ def evaluate_condition(
     A text around `${{ }}` makes it a text, which is true. Without a status function, `success()` is asked too. A job
     that was not well has failed, unless `has_failed` is False: then it was skipped.
     """
-    if not text.strip():
+    if not text.strip():  # an empty `if:` is left out
         return is_well
     whole = whole_expression(text) if text.endswith("}}") else None  # a line feed behind it makes it a text
     is_text = whole is None and expressions_of(text)
     expression = text if whole is None else whole
     value = True if is_text else truth_of(evaluate(expression, contexts, is_well=is_well, has_failed=has_failed))
     # A status function decides what comes after a job that was not well.
-    return value if STATUS.search(LITERAL.sub("''", text)) is not None else join((is_well, value))
+    return value if STATUS.search(LITERAL.sub("''", text)) is not None else join((is_well, value))  # not one in a text
 
 
 def join(several: Sequence[bool | None]) -> bool | None:
@@ -73,9 +73,9 @@ def evaluate(
         states = (is_well, _not(is_well) if has_failed is None else has_failed)
         parser = _Parser(_split(expression), Open({key.lower(): value for key, value in contexts.items()}), states)
         value = parser.either(0)
-    except (BrokenExpression, RecursionError):
+    except (BrokenExpression, RecursionError):  # calls within calls, which have no unary between them
         return UNKNOWN
-    return UNKNOWN if parser.rest else value
+    return UNKNOWN if parser.rest else value  # words are left: it is not one expression
 
 
 def fill(text: str, contexts: Mapping[str, Any]) -> str | None:
@@ -111,7 +111,7 @@ class _Parser:
         self.states = states  # whether all before was well, and whether any of it failed
 
     def take(self, *signs: str) -> str:
-        """Return the next token and pass it, if it is one of some signs."""
+        """Return the next token and pass it, if it is one of some signs."""  # a text may hold a sign
         return self.rest.pop()[1] if self.rest and self.rest[-1][0] == "sign" and self.rest[-1][1] in signs else ""
 
     def expect(self, sign: str) -> None:
@@ -143,7 +143,7 @@ class _Parser:
         return value
 
     def unary(self, depth: int) -> Any:  # noqa: ANN401
-        if depth > DEEPEST or not self.rest:
+        if depth > DEEPEST or not self.rest:  # GitHub refuses the file
             raise BrokenExpression
         if self.take("!"):
             truth = truth_of(self.unary(depth + 1))
@@ -161,7 +161,7 @@ class _Parser:
         if kind == "number":
             return to_number(text)
         if kind == "text":
-            return text.replace("''", "'")
+            return text.replace("''", "'")  # as in SQL, a quote is written twice
         if kind != "name":
             raise BrokenExpression
         if self.take("("):
@@ -175,7 +175,7 @@ class _Parser:
             if not self.take(",") and (not self.rest or self.rest[-1][1] != ")"):
                 raise BrokenExpression
         if name in STATES:
-            state = STATES[name](*self.states)
+            state = STATES[name](*self.states)  # they take no arguments, and GitHub refuses any
             return UNKNOWN if state is None else state
         if name == "contains" and len(values) == 2:  # noqa: PLR2004 - it may be known though its parts are not
             return contains(*values)

@@ -58,7 +58,7 @@ def take_part(value: Any, name: Any) -> Any:  # noqa: ANN401
     if isinstance(value, Filtered):
         found = [take_part(item, name) for item in value if isinstance(item, Unknown) or _has(item, name)]
         return UNKNOWN if any(isinstance(item, Unknown) for item in value) else Filtered(found)
-    if isinstance(value, dict) and not isinstance(name, dict | list):
+    if isinstance(value, dict) and not isinstance(name, dict | list):  # GitHub takes no list for a key
         known = {key.lower(): key for key in value}
         key = known.get(to_text(name).lower())
         return value[key] if key is not None else UNKNOWN if isinstance(value, Open) else None
@@ -68,7 +68,7 @@ def take_part(value: Any, name: Any) -> Any:  # noqa: ANN401
 def _has(value: Any, name: Any) -> bool:  # noqa: ANN401
     """Whether a value has a part: a mapping may have it if only some of its names are known."""
     if isinstance(value, list):
-        return 0 <= to_number(name) < len(value)
+        return 0 <= to_number(name) < len(value)  # GitHub rounds the index 1.5 down, and -1 has no item
     names = {key.lower() for key in value} if isinstance(value, dict) and not isinstance(name, dict | list) else ()
     return isinstance(value, Open) or to_text(name).lower() in names
 
@@ -92,7 +92,7 @@ def is_known(value: Any) -> bool:  # noqa: ANN401
 
 def choose(left: Any, right: Any, *, when: bool) -> Any:  # noqa: ANN401
     """Return the value of `left && right` (when true) or `left || right`."""
-    truth = truth_of(left)
+    truth = truth_of(left)  # the operators return a value, as in JavaScript
     if truth is not None:
         return right if truth is when else left
     return Unknown(not when) if truth_of(right) is not when and truth_of(right) is not None else UNKNOWN
@@ -106,7 +106,7 @@ def compare(sign: str, left: Any, right: Any) -> Any:  # noqa: ANN401
         return (left is right) is not (sign == "!=") and sign not in {"<", ">"}
     if isinstance(left, str) and isinstance(right, str):
         left, right = _upper(left), _upper(right)
-    elif type(left) is not type(right) or left is None:
+    elif type(left) is not type(right) or left is None:  # two nulls compare as 0 and 0
         left, right = to_number(left), to_number(right)
     return bool(OPERATORS[sign](left, right))
 
@@ -126,7 +126,7 @@ def to_number(value: object) -> float:
         return math.nan if isinstance(value, dict | list) else float(value or 0)  # type: ignore[arg-type]
     text = value.strip()
     if not text or not re.fullmatch(NUMBER, text):
-        return math.nan if text else 0.0
+        return math.nan if text else 0.0  # an empty text counts as 0
     return float(int(text, 0)) if text[1:2] in {"x", "X", "o", "O"} else float(text)  # base 0: the prefix says which
 
 
@@ -145,7 +145,7 @@ def _number_text(value: float) -> str:
         return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
     short = round(value, 15)
     if short and not 1e-6 <= abs(short) < 1e21:  # noqa: PLR2004 - from where on exponents are written
-        return re.sub(r"e([-+])0?", r"e\1", repr(short)).replace(".0e", "e")
+        return re.sub(r"e([-+])0?", r"e\1", repr(short)).replace(".0e", "e")  # Python writes 1e-07, JavaScript 1e-7
     return f"{Decimal(repr(short or 0)):f}".removesuffix(".0")
 
 
@@ -173,7 +173,7 @@ def _ends(text: Any, end: Any) -> bool:  # noqa: ANN401
 
 def _format(template: Any, *values: Any) -> str:  # noqa: ANN401
     def fill_one(found: re.Match[str]) -> str:
-        if not found[1] and len(found[0]) == 1:
+        if not found[1] and len(found[0]) == 1:  # a brace that is not doubled
             raise ValueError
         return to_text(values[int(found[1])]) if found[1] else found[0][0]
 
@@ -190,7 +190,7 @@ def _read_json(text: Any) -> Any:  # noqa: ANN401
     def refuse(_: str) -> None:
         raise ValueError
 
-    return json.loads(to_text(text), parse_constant=refuse)
+    return json.loads(to_text(text), parse_constant=refuse)  # NaN, which Python's reader takes
 
 
 def _write_json(value: Any, margin: str = "\n") -> str:  # noqa: ANN401
@@ -202,7 +202,7 @@ def _write_json(value: Any, margin: str = "\n") -> str:  # noqa: ANN401
     elif _is_number(value):
         return _number_text(value) if math.isfinite(value) else "null"
     else:
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False)  # GitHub escapes no letters
     content = f"{inner}{f',{inner}'.join(lines)}{margin}" if lines else ""
     return f"[{content}]" if isinstance(value, list) else f"{{{content}}}"
 

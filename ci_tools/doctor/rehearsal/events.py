@@ -76,7 +76,7 @@ class RehearsedEvent:
     @property
     def is_fork(self) -> bool:
         """Whether a proposal from a fork starts the runs: they have no secrets, and may write nothing."""
-        return self.kind is EventKind.FORK and self.name == PULL
+        return self.kind is EventKind.FORK and self.name == PULL  # for `pull_request_target` it has them all
 
     def __str__(self) -> str:
         """Return it in words."""
@@ -97,7 +97,7 @@ class RehearsedEvent:
         found = RunStart(self.name, self.ref).contexts(file, repository)
         others = () if self.kind is EventKind.OTHER else OF_ONE_EVENT
         github = {**found["github"], "event": Open({**dict.fromkeys(others), **self.payload}), "base_ref": ""}
-        github["run_attempt"] = "2" if self.kind is EventKind.RERUN else "1"
+        github["run_attempt"] = "2" if self.kind is EventKind.RERUN else "1"  # GitHub counts each one
         github["repository_owner"] = repository.partition("/")[0] or UNKNOWN
         if self.name.startswith(PULL):
             github["base_ref"] = self.payload["pull_request"]["base"]["ref"]
@@ -109,7 +109,7 @@ def list_events(known: WorkflowSet, tags: Sequence[str], asked: Asked) -> list[R
 
     Raises InputError for inputs that no workflow takes.
     """
-    found = {str(event): event for event in _list_all(known, tags, asked)}
+    found = {str(event): event for event in _list_all(known, tags, asked)}  # several files may have the same schedule
     return [event for event in found.values() if asked.kind in {None, event.kind}]
 
 
@@ -142,7 +142,7 @@ def _list_tags(refs: Sequence[str], asked: Asked) -> Iterator[RehearsedEvent]:
     for kind, end in ((EventKind.TAG, ""), (EventKind.CANDIDATE, "-rc1"), (EventKind.RERUN, "")):
         is_named = asked.ref and asked.kind is kind
         for tag in [f"{TAGS}{asked.ref.removeprefix(TAGS)}"] if is_named else refs:
-            ref = tag if "-rc" in tag else f"{tag}{end}"
+            ref = tag if "-rc" in tag else f"{tag}{end}"  # named as a candidate already
             yield RehearsedEvent(kind=kind, name="push", ref=ref, payload=_push(ref))
 
 
@@ -165,7 +165,7 @@ def _list_branches(known: WorkflowSet, *events: str) -> Iterator[str]:
 
 
 def _push(ref: str) -> Open:
-    return Open(ref=ref, created=ref.startswith(TAGS), deleted=False)
+    return Open(ref=ref, created=ref.startswith(TAGS), deleted=False)  # GitHub sends them for each push
 
 
 def _pull(base: str, *, fork: bool) -> Open:
@@ -193,7 +193,7 @@ def _input(name: str, declared: Table, given: str | None) -> Any:  # noqa: ANN40
         return given == "true" if kind == "boolean" else given
     if "default" in declared or not (declared.get("required") or kind == "choice"):
         return declared.get("default", False if kind == "boolean" else "")
-    return UNKNOWN
+    return UNKNOWN  # required: somebody fills it in
 
 
 def starts(file: WorkflowDocument, event: RehearsedEvent) -> str | None:
@@ -211,7 +211,7 @@ def starts(file: WorkflowDocument, event: RehearsedEvent) -> str | None:
         return None
     if event.name.startswith(PULL):
         base = event.payload["pull_request"]["base"]["ref"]
-        types = {str(one) for one in items_of(filters.get("types"))} or ACTIVITIES
+        types = {str(one) for one in items_of(filters.get("types"))} or ACTIVITIES  # other types are not rehearsed
         if not lets(filters, "branches", base):
             return None
         if not types & ACTIVITIES:

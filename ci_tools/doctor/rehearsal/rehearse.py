@@ -47,7 +47,7 @@ def rehearse(known: WorkflowSet, planner: Planner, asked: Asked) -> Rehearsal:
 
     Raises InputError for an event's inputs that no workflow takes.
     """
-    unseen = {f"{problem.where}: {problem.what}": None for problem in known.broken}
+    unseen = {f"{problem.where}: {problem.what}": None for problem in known.broken}  # an ordered set
 
     def plan(step: str, environ: Mapping[str, str]) -> ForetoldPlan | Unseen:
         found = planner(step, environ)
@@ -75,7 +75,7 @@ def _list_configs(known: WorkflowSet, planner: Planner) -> list[dict[str, str]]:
     for file in known.started:
         tags = items_of(table_of(file.triggers.get("push")).get("tags"))
         of_tags = [RunStart("push", f"{TAGS}{example_of([str(tag)], '')}") for tag in tags]
-        for start in dict.fromkeys([*of_tags, *starts_of(file)]):
+        for start in dict.fromkeys([*of_tags, *starts_of(file)]):  # `starts_of` has one tag, a filter may name many
             walk(known, file, start.contexts(file, known.repository), note)
     return [{"WITH_CONFIG": config, "WITH_REPOSITORY": repository} for config, repository in found]
 
@@ -96,7 +96,7 @@ def _list_again(run: RehearsedRun) -> Iterator[RehearsedRun]:
 
     https://docs.github.com/en/actions/managing-workflow-runs/re-running-workflows-and-jobs
     """
-    first = {job.id: job for job in reversed(run.jobs) if job.runs is not False}
+    first = {job.id: job for job in reversed(run.jobs) if job.runs is not False}  # of a matrix, its first row
     for name, failed in reversed(first.items()):
         after = (job for job in run.jobs if job.runs is not False and job.comes_after(failed))
         yield run._replace(failed=name, jobs=(failed, *after))
@@ -137,7 +137,7 @@ def _run_values(known: WorkflowSet, run: RehearsedRun, *, is_fork: bool) -> dict
 
 
 def _known(value: Any) -> Any:  # noqa: ANN401 - of a matrix
-    return None if isinstance(value, Unknown) else value
+    return None if isinstance(value, Unknown) else value  # JSON has no such value
 
 
 class Publishing(NamedTuple):
@@ -160,8 +160,8 @@ def list_published(known: WorkflowSet, job: PlacedJob) -> Iterator[Publishing]:
     """Yield what a job publishes if it runs."""
     plan = job.plan
     for _, step, contexts, runs in list_steps(known, job) if job.runs is not False else ():
-        found = STEP.search(step.run)
-        if found and found[1] == "publish" and runs is not False:
+        found = STEP.search(step.run)  # in our own workflows
+        if found and found[1] == "publish" and runs is not False:  # a step that certainly does not run says nothing
             written = table_of(step.value.get("env"))
             env = {name: fill(str(text), contexts) for name, text in written.items()}
             yield _of_fatwheel(job, env, _trace(job, str(written.get("WITH_TO", ""))))
@@ -246,7 +246,7 @@ def _kind_of(job: PlacedJob) -> str:
     system = SYSTEMS.get(labels.partition("-")[0], "")
     known = runner_labels()
     is_hosted = labels in known.current or labels in known.leaving
-    if not is_hosted:
+    if not is_hosted:  # their names are known, so a larger one has another
         return "not known before" if is_computed(labels) else OWN
     return f"{system}, Arm" if labels.endswith("-arm") else system
 
@@ -261,7 +261,7 @@ def costs_of(jobs: Sequence[PlacedJob]) -> list[Cost]:
 
 def waves_of(jobs: Sequence[PlacedJob]) -> int:
     """Return how many times an account with 20 jobs at once, 5 of them on macOS, starts as many as it may."""
-    stages: dict[int, list[str]] = {}
+    stages: dict[int, list[str]] = {}  # jobs of a stage may run at the same time
     for job in (job for job in jobs if job.runs is not False and not job.unseen):
         stages.setdefault(job.stage, []).append(_kind_of(job))
     hosted = {stage: [kind for kind in kinds if kind != OWN] for stage, kinds in stages.items()}

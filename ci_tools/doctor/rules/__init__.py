@@ -46,7 +46,7 @@ def _sort(found: Iterable[DoctorFinding]) -> tuple[DoctorFinding, ...]:
 def _diagnose_jobs(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     for workflow in facts.workflows:
         for job in workflow.jobs:
-            for rule in JOB_RULES if workflow.is_caller else OTHER_JOB_RULES:
+            for rule in JOB_RULES if workflow.is_caller else OTHER_JOB_RULES:  # the others speak of Fatwheel
                 yield from rule(facts, workflow, job)
 
 

@@ -54,7 +54,7 @@ def check_artifacts(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
     for start in starts_of(file):
         jobs = place_jobs(known, file, start)
         uploads = [one for placed in jobs for one in _uploads(known, placed)]
-        yield from _check_names(uploads)
+        yield from _check_names(uploads)  # also of steps that may not run
         calls = {placed.id for placed in jobs if placed.is_call and placed.runs}
         yield from _check_collisions(uploads, calls)
         is_whole = all(_is_whole(known, placed) for placed in jobs)
@@ -71,7 +71,7 @@ def _name(contexts: Open, text: object) -> str:
 
 
 def _uploads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
-    for file, step, contexts, runs in list_steps(known, placed):
+    for file, step, contexts, runs in list_steps(known, placed):  # also of composite actions
         name = step.given.get("name", DEFAULT_NAMES.get(step.action)) if step.action in DEFAULT_NAMES else None
         if str(step.given.get("archive")).lower() == "false":  # then the artifact has the name of its one file
             name = str(step.given.get("path")).rpartition("/")[2]
@@ -87,14 +87,14 @@ def _downloads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
         if step.action != DOWNLOAD or runs is False:
             continue
         wanted = step.given.get("name") or step.given.get("pattern")
-        run = _name(contexts, step.given.get("run-id", "1"))
+        run = _name(contexts, step.given.get("run-id", "1"))  # 1 is this run, see `placed_jobs.RUN`
         if wanted and run == "1" and not {"repository", "artifact-ids"} & set(step.given):
             yield Transfer(placed, file, step, _name(contexts, wanted), overwrites=False, is_sure=bool(runs))
 
 
 def _check_names(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
     for upload in uploads:
-        if refused := REFUSED.search(upload.name.replace(REST, "")):
+        if refused := REFUSED.search(upload.name.replace(REST, "")):  # which is not part of the name
             what, why = f'{upload.placed.name} uploads "{upload.name}"', "the step fails, after everything was built"
             how = f"a name without {refused[0]!r}"
             yield DoctorFinding("artifact-name", Weight.ERROR, upload.where, what, why, how)
@@ -112,7 +112,7 @@ def _check_collisions(uploads: Iterable[Transfer], calls: Collection[str]) -> It
         other = first.setdefault(upload.name.lower(), upload)
         if other is upload or (other.step is upload.step and other.placed.row is None) or upload.where in said:
             continue
-        if upload.overwrites and upload.placed.comes_after(other.placed):
+        if upload.overwrites and upload.placed.comes_after(other.placed):  # two at once: the last one wins, at random
             continue  # it replaces what the first has left, as it says
         is_sure = upload.is_sure and other.is_sure
         if not is_sure and (other.step is not upload.step or other.placed.calls == upload.placed.calls):
@@ -158,7 +158,7 @@ def _may_be(uploaded: str, wanted: str) -> bool:
 
 def _meet(left: str, right: str) -> bool:
     """Whether some name fits two patterns: their fixed starts and ends must not contradict each other."""
-    starts = left.partition(REST)[0], right.partition(REST)[0]
+    starts = left.partition(REST)[0], right.partition(REST)[0]  # anything may be between two stars
     ends = left.rpartition(REST)[2], right.rpartition(REST)[2]
     return (starts[0].startswith(starts[1]) or starts[1].startswith(starts[0])) and (
         ends[0].endswith(ends[1]) or ends[1].endswith(ends[0])

@@ -174,7 +174,7 @@ def is_of_type(value: object, declared: Mapping[str, Any]) -> bool:
     """
     kind = declared.get("type", "string")
     if is_computed(value) and kind in {"boolean", "number"}:
-        expression = whole_expression(str(value))
+        expression = whole_expression(str(value))  # `true${{ x }}` is a text
         return expression is not None and not re.fullmatch(r"\s*github\.event\.inputs\s*[.\[][^=!&|]*", expression)
     if value is None or is_computed(value):
         return True
@@ -204,7 +204,7 @@ def _check_secrets(
     where, of = call.file.where((*call.keys, "secrets")), one_line(call.uses).partition("@")[0]
     found = USES.fullmatch(call.uses)
     if passed == "inherit":
-        owner = known.repository.partition("/")[0].lower()
+        owner = known.repository.partition("/")[0].lower()  # inherit crosses no owner but within an enterprise
         if found and owner and found[1].partition("/")[0].lower() != owner and declared:
             what = f"{call.job} passes its secrets by `inherit` to a workflow of another owner"
             why = "GitHub passes none there, and the called workflow gets empty texts"
@@ -234,7 +234,7 @@ def asked_by(file: WorkflowDocument, known: WorkflowSet, depth: int = 0) -> Gran
         called = known.called(file, str(value["uses"]), is_job=True) if "uses" in value else None
         if granted is not None:
             asked.append(granted)
-        elif isinstance(called, WorkflowDocument) and depth < DEEPEST:
+        elif isinstance(called, WorkflowDocument) and depth < DEEPEST:  # its caller's, as it sets none
             asked.append(asked_by(called, known, depth + 1))
     return unite_grants(asked)
 

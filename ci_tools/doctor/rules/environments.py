@@ -53,7 +53,7 @@ def _environment(
         fix = Fix(Kind.CREATE_ENVIRONMENT, name)
         yield DoctorFinding("environment", Weight.ERROR, where, what, why, f"{page}: New environment", fix)
         return
-    if not environment.has_approval and not environment.has_branches:
+    if not environment.has_approval and not environment.has_branches:  # either of them is enough
         what = f'the environment "{name}" is open to every branch, without approval'
         why = "anyone who can push a branch can use it to publish"
         how = f"{page}: {name}: Required reviewers, or Deployment branches and tags"
@@ -81,7 +81,7 @@ def check_secrets(facts: RepositoryFacts, _: Workflow, job: WorkflowJob) -> Iter
     called = facts.called.get(job.call[:3]) if job.call else None
     if called is None or isinstance(called, Unseen):
         return
-    if INHERITED in job.passed:
+    if INHERITED in job.passed:  # what the caller itself does not have is passed empty
         yield from _missing(facts, called.required, job.where, job.environment)
         return
     for name in sorted({name.upper() for name in called.required} - {name.upper() for name in job.passed}):
@@ -102,11 +102,11 @@ def _missing(facts: RepositoryFacts, names: Iterable[str], where: str, environme
 def _job_secrets(facts: RepositoryFacts, environment: str) -> set[str] | None:
     """Return the secrets available to a job in an environment; None if they could not be read."""
     of_environment: frozenset[str] | Unseen = frozenset()
-    if environment and (isinstance(facts.environments, Unseen) or "${{" in environment):
+    if environment and (isinstance(facts.environments, Unseen) or "${{" in environment):  # only the run knows which
         return None
     if environment and not isinstance(facts.environments, Unseen):
         known = {name.lower(): one.secrets for name, one in facts.environments.items()}
-        of_environment = known.get(environment.lower(), frozenset())
+        of_environment = known.get(environment.lower(), frozenset())  # GitHub would create it, empty
     if isinstance(facts.secrets, Unseen) or isinstance(of_environment, Unseen):
         return None
     return {name.upper() for name in facts.secrets | of_environment}

@@ -40,7 +40,7 @@ PERMISSIVE: Grants = {"*": "write", "id-token": "none"}  # and if it is `write`
 
 def check_trigger(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield a build that `pull_request_target` starts."""
-    if "pull_request_target" in workflow.triggers and job.is_build:
+    if "pull_request_target" in workflow.triggers and job.is_build:  # another job may label, say
         what = f"`pull_request_target` starts the build {job.name}"
         why = "code of a stranger's pull request is built with your secrets and a token that may write"
         yield DoctorFinding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` instead")
@@ -96,7 +96,7 @@ def _list_closed_buckets(facts: RepositoryFacts, workflow: Workflow, job: Workfl
     return [target for target in targets if (kind := kind_of(target)) and kind.has_login]
 
 
-def _publishes(job: WorkflowJob) -> bool:
+def _publishes(job: WorkflowJob) -> bool:  # a dry run, or a build without it, needs none
     """Whether a job calls what publishes: publish.yml, or platform.yml unless it says otherwise."""
     return job.publishes or (job.builds_one and job.given.get("publish", "false") != "false")
 
@@ -170,7 +170,7 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
     called = facts.called.get(job.call[:3]) if job.call and job.call.is_call else None
     if isinstance(called, Unseen):
         yield from [] if job.call and job.call.placeholders else [report_unseen(job.where, called)]
-    elif job.call and job.call.is_call and called is None:
+    elif job.call and job.call.is_call and called is None:  # the commit has no such file
         tags = facts.tags.get(job.call.repository.lower(), ())
         how = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
         what = f"{job.call} does not exist"
@@ -183,13 +183,13 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
         what, why = f"{job.name} may write everything", "its steps need only a small part of that"
         yield DoctorFinding("write-all", Weight.WARNING, job.where, what, why, _grant(needs))
     is_open = isinstance(facts.default, Unseen) or facts.default.access == "read"
-    may = granted if granted is not None else (RESTRICTED if is_open else PERMISSIVE)
+    may = granted if granted is not None else (RESTRICTED if is_open else PERMISSIVE)  # unseen: the stricter one, then
     if missing := lacking(may, needs):
         is_sure = granted is not None or not isinstance(facts.default, Unseen)
         yield _lacks(job, missing, unite_grants([granted or {}, needs]), Weight.ERROR if is_sure else Weight.WARNING)
     targets = targets_of(facts, workflow, job)
     is_known = publishing is not None and targets is not None and not _list_closed_buckets(facts, workflow, job)
-    if is_known and granted and access(granted, "*") == "none":
+    if is_known and granted and access(granted, "*") == "none":  # read-all and write-all are another finding
         yield from _in_vain(job, lacking(needs, granted), needs)
 
 
@@ -212,7 +212,7 @@ def _publishing(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) ->
     called = facts.called.get(job.call[:3]) if job.call else None
     if not _publishes(job) or not isinstance(called, Workflow):
         return None
-    inner = (one for one in called.jobs if called.grants_of(one) is None)
+    inner = (one for one in called.jobs if called.grants_of(one) is None)  # they get what the caller grants
     if not any(job.publishes or PUBLISHES.search(one.call.path if one.call else "") for one in inner):
         return None  # an older Fatwheel, whose publish.yml set its own permissions
     return needed_to_publish(job.given, targets_of(facts, workflow, job) or ())

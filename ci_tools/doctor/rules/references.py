@@ -54,7 +54,7 @@ def check_input_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[Doctor
     """Yield the inputs that are used, but declared nowhere in the file."""
     inputs = file.declared("inputs")
     for keys, context, names in file.references:
-        if context == "inputs" and names and not _has(names[0], inputs):
+        if context == "inputs" and names and not _has(names[0], inputs):  # `inputs` as a whole is passed on by toJSON
             what = f"inputs.{names[0]} is declared nowhere"
             yield _unknown(file, keys, "input-name", what, nearest(names[0], inputs))
 
@@ -77,7 +77,7 @@ def check_needs(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindin
         for need in (one for one in file.needs(job) if not _has(one, file.jobs)):
             what, how = f"there is no job {need}", nearest(need, file.jobs)
             yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, REFUSED, how)
-        if job in file.all_needs(job):
+        if job in file.all_needs(job):  # of others, so a job is among its own only in a circle
             what, how = f"{job} waits for itself", "leave out one `needs:` of the circle"
             yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, REFUSED, how)
 
@@ -86,7 +86,7 @@ def check_workflow_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator
     """Yield the workflows in `workflow_run` that do not exist: a pattern may mean any."""
     names = [*(one.name for one in known.workflows), *CONTEXTS["own-workflows"]]
     for name in file.awaited:
-        if name not in names and "*" not in name and not known.broken:
+        if name not in names and "*" not in name and not known.broken:  # one of those may have the name
             what, keys = f"no workflow has the name {one_line(name)}", ("on", "workflow_run", "workflows")
             why = "its runs start nothing, and GitHub says nothing"
             yield DoctorFinding("workflow-name", Weight.ERROR, file.where(keys), what, why, nearest(name, names))
@@ -97,8 +97,8 @@ def check_events(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindi
     for event, filters in file.triggers.items():
         said = [(str(one), CONTEXTS["events"].get(event, ())) for one in items_of(table_of(filters).get("types"))]
         for name, names in ((event, CONTEXTS["events"]), *said):
-            if name not in names and close_names(name, names, cutoff=0.75):
-                keys = ("on", event) if isinstance(file.value["on"], dict) else ("on",)
+            if name not in names and close_names(name, names, cutoff=0.75):  # GitHub may have added one since
+                keys = ("on", event) if isinstance(file.value["on"], dict) else ("on",)  # `on: push` has no keys
                 what, how = f"there is no event {one_line(name)}", nearest(name, names)
                 yield DoctorFinding("event", Weight.ERROR, file.where(keys), what, REFUSED, how)
 
@@ -126,7 +126,7 @@ def _expect_time(cron: str) -> str:
         return 'five fields, as in "17 3 * * 1"'
     for field, (name, least, most, words) in zip(fields, CRON, strict=True):
         part = rf"(?:\*|(?:\d+{words})(?:-(?:\d+{words}))?)(?:/[1-9]\d*)?"
-        numbers = re.findall(r"(?<![\w/])\d+", field)
+        numbers = re.findall(r"(?<![\w/])\d+", field)  # not the step after the slash
         if not re.fullmatch(rf"{part}(?:,{part})*", field) or any(not least <= int(one) <= most for one in numbers):
             return f"{least} to {most} for the {name}, not {one_line(field)}"
     return ""
@@ -165,7 +165,7 @@ def check_job_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
 
 def _job_outputs(file: WorkflowDocument, job: Mapping[str, Any], known: WorkflowSet) -> list[str] | None:
     if "uses" not in job:
-        return list(table_of(job.get("outputs")))
+        return list(table_of(job.get("outputs")))  # without the key it has none
     called = known.called(file, str(job["uses"]), is_job=True)
     return list(called.declared("outputs", CALL)) if isinstance(called, WorkflowDocument) else None
 
@@ -214,7 +214,7 @@ def check_matrix_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[Docto
         if reference.context != "matrix" or not reference.names or job is None or "*" in reference.names:
             continue
         rows, path = rows_of(job, Open()), ".".join(reference.names)
-        if _has_default(file, reference):
+        if _has_default(file, reference):  # `matrix.x || 'y'` is meant for rows without it
             continue
         if "matrix" not in table_of(job.get("strategy")):
             what = f"matrix.{path} is used, but the job {reference.job} has no matrix"
@@ -233,7 +233,7 @@ def _has_default(file: WorkflowDocument, reference: ContextReference) -> bool:
 
 
 def _may_have(value: Any, names: tuple[str, ...]) -> bool:  # noqa: ANN401
-    if not names or isinstance(value, Unknown) or (isinstance(value, str) and "${{" in value):
+    if not names or isinstance(value, Unknown) or (isinstance(value, str) and "${{" in value):  # it may have any part
         return True
     found = {key.lower(): item for key, item in table_of(value).items()}
     return names[0].lower() in found and _may_have(found[names[0].lower()], names[1:])

@@ -85,7 +85,7 @@ def _published(step: WorkflowStep, contexts: Mapping[str, object]) -> str | None
     given = {name: fill(str(value), contexts) or "" for name, value in step.given.items()}
     if step.action.lower() == TRUSTED_PUBLISHER:
         place = given.get("repository-url") or given.get("repository_url") or "upload.pypi"
-        return PYPI if "upload.pypi" in place else None
+        return PYPI if "upload.pypi" in place else None  # a mirror, or TestPyPI, is not PyPI
     command = given.get("command", "") if step.action.lower() == "pyo3/maturin-action" else ""
     if command in {"upload", "publish"} or any(not ELSEWHERE.search(found) for found in UPLOAD.findall(step.run)):
         return None if any(ELSEWHERE.search(str(value)) for value in (given, step.value.get("env"))) else PYPI
@@ -98,7 +98,7 @@ def check_guards(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
         jobs = place_jobs(known, file, start)
         for one in list_publications(known, jobs):
             what = f"{one.placed.name} publishes to {one.what} on {start}"
-            is_bare = one.what == FATWHEEL and not _asks_for_channel(one)
+            is_bare = one.what == FATWHEEL and not _asks_for_channel(one)  # `none` has nothing to publish
             if start.event.startswith("pull_request") and (one.is_sure or is_bare):
                 why = "anyone's proposal is published, or, from a fork without your secrets, the run fails"
                 yield DoctorFinding("unguarded", Weight.ERROR, one.where, what, why, _guard(one, start))
@@ -127,7 +127,7 @@ def _may_be_nightly(jobs: list[PlacedJob]) -> bool:
     for placed in jobs:
         inputs = placed.contexts["inputs"] if placed.path[1:] else {}
         values = [inputs.get(name) for name in ("nightly", "ref", "torch")] if isinstance(inputs, dict) else []
-        if any(isinstance(value, Unknown) or value not in {None, "", False} for value in values):
+        if any(isinstance(value, Unknown) or value not in {None, "", False} for value in values):  # a run may set it
             return True
     return any(placed.contexts["github"]["event_name"] == "schedule" for placed in jobs)
 
@@ -139,7 +139,7 @@ def check_cancelling(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         for one in list_publications(known, jobs):
             for keys, said in _groups(one.placed):
                 is_next = start.is_tag or one.what != FATWHEEL  # which publishes from one branch again and again
-                again = start._replace(ref=f"{start.ref}9") if is_next else start
+                again = start._replace(ref=f"{start.ref}9") if is_next else start  # the next tag is another ref
                 group = _group(said, file, start, known)
                 if _cancels(said, file, start, known) and group == _group(said, file, again, known) is not None:
                     what = f"a newer run cancels {one.placed.name}, which publishes to {one.what}"
@@ -166,7 +166,7 @@ def _cancels(said: dict[str, object], file: WorkflowDocument, start: RunStart, k
 def _group(said: dict[str, object], file: WorkflowDocument, start: RunStart, known: WorkflowSet) -> str | None:
     contexts = start.contexts(file, known.repository)
     text = str(said.get("group", ""))
-    return None if any(f"github.{name}" in text for name in RUN) else fill(text, contexts)
+    return None if any(f"github.{name}" in text for name in RUN) else fill(text, contexts)  # each run has another
 
 
 def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -177,7 +177,7 @@ def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         for start, found in own
         if start.is_tag
     }
-    if all(events.get(event) for event in ("push", "release")):
+    if all(events.get(event) for event in ("push", "release")):  # the two events of one tag
         one = events["release"][0]
         what = f"{one.placed.name} publishes to PyPI for the tag and again for its release"
         why = "a release that is made with a new tag starts both, and the second one fails"
@@ -188,7 +188,7 @@ def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         shared = targets - {PYPI} if packages and others and packages.isdisjoint(others) else targets
         is_seen = FATWHEEL not in targets and "push" in other.triggers and other.path < file.path  # from there
         for start, found in _by_tag(other, known) if not is_seen else ():
-            if not _takes(file, start.ref):
+            if not _takes(file, start.ref):  # another pattern may have none in common
                 continue
             for one in (one for one in found if one.what in shared and (FATWHEEL in targets or _is_for_tags(one))):
                 what = f"{one.placed.name} publishes to {one.what} for the tags for which {file.path} does, too"
@@ -269,7 +269,7 @@ def _is_by_own_token(release: Publication) -> bool:
 
 def check_runs_apart(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
     """Yield jobs that publish by a command of Fatwheel, where nothing keeps two runs apart, as publish.yml does."""
-    is_apart = "concurrency" in file.value or set(file.triggers) == {CALL}
+    is_apart = "concurrency" in file.value or set(file.triggers) == {CALL}  # its caller's group holds
     for job, value in file.jobs.items() if not is_apart else ():
         steps = [step for step in file.steps_of(job) if COMMAND.search(step.run)]
         if steps and "concurrency" not in value:
@@ -323,7 +323,7 @@ def _is_one_letter_off(left: str, right: str) -> bool:
         return False
     start = next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     a, b = left[start:], right[start:]
-    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])  # two letters swapped
 
 
 # -- configs and tags
@@ -358,7 +358,7 @@ def check_configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doctor
         outline = _outline(config, known)
         if (known.fetch("", config, "") if config else read_outline(known.fetch, CONFIG_FILE)) is None:
             what = f"there is no {one_line(config) or CONFIG_FILE} in the repository"
-            why = "the run fails in its first job"
+            why = "the run fails in its first job"  # see `config.location`
             candidates = [name for name in known.names if name.endswith((".yml", ".yaml", ".toml"))]
             yield DoctorFinding("config", Weight.ERROR, file.where(keys), what, why, nearest(config, candidates))
         elif outline and start.event == "push" and start.is_tag:
@@ -373,7 +373,7 @@ def check_configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doctor
 
 def _example(outline: ConfigOutline, version: str) -> str:
     values = {"version": version, "name": outline.package or "*", "package": outline.package or "*"}
-    return re.sub(r"\{(\w+)[^}]*\}", lambda found: values.get(found[1], "1"), outline.tag)
+    return re.sub(r"\{(\w+)[^}]*\}", lambda found: values.get(found[1], "1"), outline.tag)  # any other part is a number
 
 
 def _takes(file: WorkflowDocument, ref: str) -> bool:
@@ -399,7 +399,7 @@ def lets(filters: Table, kind: str, name: str) -> bool:
     passed = kind not in filters
     for pattern in map(str, items_of(filters.get(kind))):
         if matches(pattern.removeprefix("!"), name):
-            passed = not pattern.startswith("!")
+            passed = not pattern.startswith("!")  # the last pattern that matches decides
     return passed
 
 
@@ -411,7 +411,7 @@ def matches(pattern: str, name: str) -> bool:
     try:
         return re.fullmatch(spelled, name) is not None
     except re.error:
-        return True
+        return True  # no finding, rather than a false one
 
 
 # -- conditions
@@ -443,7 +443,7 @@ def _can_hold(file: WorkflowDocument, text: str) -> bool:
         contexts = Open(github=Open({"event_name": start.event, **kind}))
         written = BEGINS.sub(partial(_begins, start), text)
         values = [evaluate_condition(written, contexts, is_well=is_well) for is_well in (True, False)]
-        if values != [False, False]:
+        if values != [False, False]:  # neither where all was well, nor after a failure
             return True
     return not starts_of(file)
 

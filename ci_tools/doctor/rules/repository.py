@@ -24,7 +24,7 @@ from ci_tools.model.names import COMMIT
 GENERAL, ACTIONS = "Settings, General", "Settings, Actions"
 OF_GITHUB = frozenset({"actions", "github"})
 DISABLED = {
-    "disabled_inactivity": "GitHub disabled it after 60 days without activity",
+    "disabled_inactivity": "GitHub disabled it after 60 days without activity",  # in public ones only
     "disabled_manually": "somebody disabled it",
     "disabled_fork": "GitHub disabled it, as it does in a fork",
 }
@@ -90,10 +90,10 @@ def _is_allowed(facts: RepositoryFacts, policy: Policy, used: Used) -> bool | No
     blocked = [pattern[1:] for pattern in policy.patterns if pattern.startswith("!")]
     if _matches(blocked, name):
         return False
-    is_doubtful = _matches(blocked, name, star=".*")
+    is_doubtful = _matches(blocked, name, star=".*")  # in GitHub's examples `*` passes a slash
     if (policy.of_github and owner in OF_GITHUB) or "*" in listed or _matches(listed, name):
         return None if is_doubtful else True
-    return None if policy.verified or _matches(listed, name, star=".*") else False
+    return None if policy.verified or _matches(listed, name, star=".*") else False  # only GitHub knows who is verified
 
 
 def _matches(patterns: Iterable[str], name: str, star: str = "[^/]*") -> bool:
@@ -115,7 +115,7 @@ def check_default_permissions(facts: RepositoryFacts) -> Iterator[DoctorFinding]
         command = f"gh api -X PUT repos/{facts.repository}/actions/permissions/workflow"
         how = f"{first}{command} -f default_workflow_permissions=read, or {page}"
         what, why = "jobs may write by default", "any code in a job can change the repository and its releases"
-        fix = Fix(Kind.READ_BY_DEFAULT, "") if is_safe else None
+        fix = Fix(Kind.READ_BY_DEFAULT, "") if is_safe else None  # else a job could fail by the fix
         yield DoctorFinding("default-write", Weight.WARNING, ACTIONS, what, why, how, fix)
     if facts.default.approves:
         what, why = "workflows may approve pull requests", "a workflow could approve a change that nobody has reviewed"
@@ -128,7 +128,7 @@ def check_states(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
         yield report_unseen(".github/workflows", facts.states)
         return
     for workflow in facts.callers:
-        state = facts.states.get(workflow.path, "active")
+        state = facts.states.get(workflow.path, "active")  # not listed: new to GitHub
         if state in DISABLED:
             name = shlex.quote(workflow.path.rpartition("/")[2])
             fix = Fix(Kind.ENABLE_WORKFLOW, workflow.path) if state == "disabled_inactivity" else None
@@ -159,7 +159,7 @@ def check_own_workflows(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     yield from (report_unseen(path, outline) for path, outline in facts.configs.items() if isinstance(outline, Unseen))
     for path, outline in facts.configs.items():
         for name, is_apart in outline.platforms.items() if isinstance(outline, ConfigOutline) else ():
-            both = own.get((path, name)) if path in shared else None
+            both = own.get((path, name)) if path in shared else None  # in another config it is another platform
             if is_apart and (path, name) not in own:
                 what = f"no workflow calls platform.yml for {name}"
                 why = "with `own-workflow: true`, no other workflow builds it"
@@ -218,7 +218,7 @@ def _check_pin(facts: RepositoryFacts, used: Used, tags: tuple[RepositoryTag, ..
     own = next((tag for tag in tags if tag.commit == used.ref and tag.version), None)
     newest = newest_release(tags, own.name if own else "")
     if own and newest:
-        passed = sum(_is_between(tag, own, newest) for tag in tags)
+        passed = sum(_is_between(tag, own, newest) for tag in tags)  # none where the newest is older: another major
         behind = f"{own.name}, {passed} release{'s'[: passed != 1]} behind" if passed else ""
     else:
         count = facts.behind.get((used.repository.lower(), used.ref), 0)
@@ -227,7 +227,7 @@ def _check_pin(facts: RepositoryFacts, used: Used, tags: tuple[RepositoryTag, ..
             yield DoctorFinding("no-commit", Weight.ERROR, used.where, what, why, pinned_use(used, newest))
         behind = f"a commit without a release, {count} behind" if count else ""
     if behind and newest:
-        weight = Weight.WARNING if used.is_fatwheel else Weight.HINT
+        weight = Weight.WARNING if used.is_fatwheel else Weight.HINT  # the others have their own reasons to wait
         what = f"{used.repository} is at {behind} {newest.name}"
         why, how = "the fixes since then are missing", pinned_use(used, newest)
         yield DoctorFinding("behind", weight, used.where, what, why, how)
@@ -241,10 +241,10 @@ def _is_between(tag: RepositoryTag, own: RepositoryTag, newest: RepositoryTag) -
 
 def newest_release(tags: tuple[RepositoryTag, ...], name: str) -> RepositoryTag | None:
     """Return the newest release of the major version in a name such as `v4` or `release/v1`; of all if it has none."""
-    major = re.search(r"(?:^|/)v?(\d+)(?:\.|$)", name)
+    major = re.search(r"(?:^|/)v?(\d+)(?:\.|$)", name)  # a newer major may break the caller
     versions = [(tag.version, tag) for tag in tags if tag.version]
     same = [pair for pair in versions if not major or pair[0].major == int(major[1])]
-    return max(same, key=lambda pair: pair[0])[1] if same else None
+    return max(same, key=lambda pair: pair[0])[1] if same else None  # of equal ones, the first that GitHub lists
 
 
 def pinned_use(used: Used, newest: RepositoryTag | None) -> str:
@@ -258,5 +258,5 @@ def list_once(several: Iterable[Used]) -> Iterator[Used]:
     first: dict[tuple[str, str, str], Used] = {}
     for used in several:
         if used.ref:
-            first.setdefault(used[:3], used)
+            first.setdefault(used[:3], used)  # the first place stands for all
     yield from first.values()

@@ -52,7 +52,7 @@ def _labels_of(known: WorkflowSet) -> RunnerLabels:
     try:
         table: Any = (find_table(text, DEFAULT_FILE, ("runners",)) if isinstance(text, str) else None) or {}
         return base.extend(table)
-    except (InputError, AttributeError, TypeError, ValueError):
+    except (InputError, AttributeError, TypeError, ValueError):  # others' tables may hold anything
         return base  # `fatwheel plan` says what is wrong with it
 
 
@@ -63,7 +63,7 @@ def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
         if isinstance(runs_on, dict):  # a group of the owner's own runners
             continue
         keys = ("jobs", job, "runs-on")
-        hosted = [label for label in items_of(runs_on) if is_hosted(str(label))]
+        hosted = [label for label in items_of(runs_on) if is_hosted(str(label))]  # a runner of one's own may have them all
         if len(hosted) > 1 and isinstance(runs_on, list):
             what = f"{job} asks for a runner with all of {', '.join(map(str, hosted))}"
             why, how = "no runner has them all: the job waits for a day, then fails", "one label, or a matrix of them"
@@ -94,7 +94,7 @@ def _see(file: WorkflowDocument, job: str, known: WorkflowSet) -> list[Open]:
     runs = (place_jobs(known, other, start) for other in known.started for start in starts_of(other))
     placed = (one for run in runs for one in run if one.file is file and one.job == job and one.runs is not False)
     of_rows = [see_row(file, job, Open(), row, number, len(rows)) for number, row in enumerate(rows)]
-    return [*of_rows, *(one.contexts for one in placed)]
+    return [*of_rows, *(one.contexts for one in placed)]  # as if nothing called it
 
 
 def _fill(texts: object, seen: Iterable[Open]) -> set[str]:
@@ -156,7 +156,7 @@ def _check_image(job: str, image: str, where: str) -> Iterator[DoctorFinding]:
     found, table = PYPA.fullmatch(image), tables.read("runners")["images"]
     kinds = (*table["current"], *table["gone"])
     names = {f"{kind}{arch}": kind for kind in kinds for arch in ("", *(f"_{one}" for one in table["architectures"]))}
-    if found and found[1] not in names:
+    if found and found[1] not in names:  # only of PyPA's are all names known
         what, why = f"{job} runs in {image}, which PyPA does not build", "the job cannot start"
         yield DoctorFinding("image", Weight.ERROR, where, what, why, nearest(found[1], names))
     elif found and names[found[1]] in table["gone"]:
@@ -190,7 +190,7 @@ def check_matrices(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFin
     """Yield the matrices with more rows than GitHub runs, or with none."""
     for job, value in file.jobs.items():
         rows = rows_of(value, Open())
-        if rows is not None and (len(rows) > MAX_ROWS or not rows):
+        if rows is not None and (len(rows) > MAX_ROWS or not rows):  # `exclude` took them all
             what = f"the matrix of {job} has {len(rows)} rows" if rows else f"the matrix of {job} has no row"
             why = "GitHub refuses the run: a matrix holds 1 to 256 jobs"
             where = file.where(("jobs", job, "strategy", "matrix"))
@@ -201,7 +201,7 @@ def check_functions(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFi
     """Yield the functions in expressions that GitHub does not have."""
     for keys, text in strings(file.value):
         for part in expressions_of(text, is_condition=keys[-1:] == ("if",)):
-            for name in CALLED.findall(LITERAL.sub("''", part)):
+            for name in CALLED.findall(LITERAL.sub("''", part)):  # a text may look like a call
                 if name.lower() not in KNOWN:
                     what, why = f"no function of expressions is called {name}", "GitHub refuses the file"
                     how = nearest(name.lower(), KNOWN)
