@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
             epilog=f"example:\n  $ {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,  # it keeps the lines of the example
         )
-        self.set_defaults(verb=name)
+        self.set_defaults(verb=name)  # `dispatch` runs it by this name
         self.add_argument("-v", "--verbose", action="store_true", help="log commands, requests and cache use on stderr")
 
     def format_help(self) -> str:
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_text(self, name: str, metavar: str, text: str, *, many: bool = False, **more: Any) -> None:  # noqa: ANN401
         """Add an argument with a text that is not blank; several such options make a list, in their order."""
-        if many:
+        if many:  # not `nargs`: it would swallow the arguments behind it
             more, text = {"action": "append", "default": [], **more}, f"{text}; may be given several times"
         self.add_argument(name, type=parse_nonempty, metavar=metavar, help=text, **more)
 
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(name, type=Path, metavar=metavar, help=text, **more)
 
     def error(self, message: str) -> NoReturn:
-        """Raise InputError."""
+        """Raise InputError."""  # argparse would print a usage, and exit by itself
         raise InputError(message, hint=f"`{self.prog} --help` lists the options")
 
 
@@ -95,7 +95,7 @@ def add_edition(parser: Parser) -> None:
     parser.add_text("--torch", "VERSION", text, many=True)
     text = "the GPU runner of a platform, in place of the config's: linux-cuda=self-hosted,h100"
     parser.add_text("--gpu-runner", "PLATFORM=LABELS", text, many=True)
-    group = parser.add_mutually_exclusive_group()
+    group = parser.add_mutually_exclusive_group()  # each of them decides the edition
     text = "the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate"
     group.add_argument("--tag", type=parse_nonempty, metavar="TAG", help=text)
     text = "the branch, tag or commit that is checked out; a tag is released; default: git's tags of the commit"
@@ -124,7 +124,7 @@ def parse_nonempty(text: str) -> str:
     """Return an argument; refuse an empty one, which often comes from an unset variable."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty, expected a value, or no such option")
-    return text
+    return text  # blanks around it may belong to a path
 
 
 def parse_minor(text: str) -> Minor:

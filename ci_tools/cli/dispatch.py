@@ -28,7 +28,7 @@ def help_of(words: Sequence[str]) -> str:
     """Return the page that a command line without a verb asks for: help or the version; else ""."""
     if words[:1] == ["--version"]:
         return f"fatwheel {__version__}\n"
-    if words and words[0] in HELP:
+    if words and words[0] in HELP:  # before any verb is imported
         return verbs.first_page()
     return verbs.group_page(words[0]) if words and words[0] in verbs.GROUPS and words[1:2] in _HELPS else ""
 
@@ -36,7 +36,7 @@ def help_of(words: Sequence[str]) -> str:
 _HELPS = tuple([word] for word in HELP)  # lists, as slices of a command line are
 
 
-def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})) -> argparse.Namespace:
+def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})) -> argparse.Namespace:  # read only
     """Return the options of a command line, or of variables in its place; raise InputError if one is wrong.
 
     `verb` is the name of the verb, and `variables` has the environment variables that set an option.
@@ -54,7 +54,7 @@ def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     from ci_tools.cli import failures, variables
     from ci_tools.machine.process import anchor
 
-    anchor(os.environ)
+    anchor(os.environ)  # before any program is looked for
     try:
         options = parse(words, os.environ)
     except SystemExit:  # after a page of help
@@ -93,7 +93,7 @@ def _own_temporary(verb: str) -> Iterator[None]:
         try:
             yield
         finally:
-            tempfile.tempdir = before
+            tempfile.tempdir = before  # another run may follow in this process
             os.environ.pop(TEMPORARY, None)
             os.environ.update({TEMPORARY: known} if known is not None else {})
 
@@ -102,7 +102,7 @@ def _flush_stdout() -> None:
     from ci_tools.cli.failures import STDOUT
 
     try:
-        sys.stdout.flush()
+        sys.stdout.flush()  # Python would flush after the exit status is chosen
     except BrokenPipeError:  # a reader that has left, such as `head`, is not a failure: see `explain_failure`
         raise
     except OSError as error:
@@ -119,5 +119,5 @@ def _outside(stderr: Callable[[], Console], options: argparse.Namespace) -> Outs
         environ=os.environ,
         cache=cache_folder(os.environ),
         reporter=TerminalReporter(stderr),
-        trusts_source=getattr(options, "trust_source", False),
+        trusts_source=getattr(options, "trust_source", False),  # most verbs run nothing of the project
     )

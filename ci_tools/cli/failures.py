@@ -39,7 +39,7 @@ def explain_os_error(error: OSError) -> MachineError:
     cache, there = cache_folder(os.environ), Path(str(place)).absolute()
     # If a folder cannot be created, the system names the topmost missing folder above it.
     explained = MachineError(said, hint="fix this and run the same command again")
-    is_of_cache = there.is_relative_to(cache) or cache.is_relative_to(there)
+    is_of_cache = there.is_relative_to(cache) or cache.is_relative_to(there)  # the folder above the cache
     if place and error.errno not in NO_ROOM and is_of_cache:
         msg = f"the cache {cache} cannot be used: {said}"
         explained = MachineError(msg, hint="set FATWHEEL_CACHE to a folder that you can write to")
@@ -49,7 +49,7 @@ def explain_os_error(error: OSError) -> MachineError:
 
 def drop_stdout() -> None:
     """Discard the unprinted output: otherwise Python would try again to write it when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the number stays taken, so that no file gets it
 
 
 def _full_disks() -> str:
@@ -66,7 +66,7 @@ def print_error(stderr: Console, error: FatwheelError) -> int:
     """Print an error, in GitHub Actions also as annotations and on the job's page, and return its exit status."""
     from rich.text import Text
 
-    with silence_commands(os.environ):
+    with silence_commands(os.environ):  # an error quotes the project
         text = Text(plain(f"fatwheel: {error}"), style="red" if stderr.is_terminal and error.status else "")
         stderr.print(text, soft_wrap=True)
         for line in causes_of(error) if is_on() else ():
@@ -84,7 +84,7 @@ def silence_commands(environ: Mapping[str, str]) -> Iterator[None]:
     """Stop GitHub from reading workflow commands in the output: much of it is untrusted text of a project."""
     import secrets
 
-    token = secrets.token_hex(16) if steps.is_on(environ) else ""
+    token = secrets.token_hex(16) if steps.is_on(environ) else ""  # so that no output can end the pause by guessing
     if token:
         print(commands.stop(token), file=sys.stderr, flush=True)
     try:
@@ -127,7 +127,7 @@ def is_on() -> bool:
 
 def start(stderr: Console) -> None:
     """Print records from now on, until the end of `log_until_end`; a verb that runs within another changes nothing."""
-    if not is_on():
+    if not is_on():  # or each line would be printed twice
         handler = _Lines(stderr)
         for logger in (OURS, HTTP):
             logger.addHandler(handler)
@@ -141,7 +141,7 @@ def log_until_end() -> Iterator[None]:
     try:
         yield
     finally:
-        for logger, level in levels:
+        for logger, level in levels:  # tests, and `ci step`, run several verbs in a process
             logger.setLevel(level)
             for handler in [handler for handler in logger.handlers if isinstance(handler, _Lines)]:
                 logger.removeHandler(handler)
@@ -158,4 +158,4 @@ def causes_of(error: BaseException) -> Iterator[str]:
 
 def _safe(text: str) -> str:
     """Return a text on one line, without passwords and query strings."""
-    return plain(text).replace("\n", "\\n")
+    return plain(text).replace("\n", "\\n")  # a record is one line, for who searches a log

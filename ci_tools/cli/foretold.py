@@ -46,8 +46,8 @@ class Foreteller(NamedTuple):
         """Return what the step `plan` or `due` makes of these variables; raise InputError where it would fail."""
         try:
             makers = {"plan": self._plan, "due": self._due, "projects": self._list_projects}
-            return makers[step](environ)
-        except MachineError as error:
+            return makers[step](environ)  # `walk` asks for no other step
+        except MachineError as error:  # no network, say: the rest can still be rehearsed
             return Unseen(
                 f"the outputs of the step {step} with {environ.get('WITH_CONFIG') or 'the default config'}",
                 error.message,
@@ -55,7 +55,7 @@ class Foreteller(NamedTuple):
 
     def _list_projects(self, environ: Mapping[str, str]) -> ForetoldPlan:
         """Return the projects of a repository with several configs, as the step itself lists them."""
-        named = {name: text for name, text in environ.items() if name != "WITH_FOLDER"}
+        named = {name: text for name, text in environ.items() if name != "WITH_FOLDER"}  # of the run only
         words = step_of("projects", named, "", parser_of).arguments
         options = parser_of("ci projects").parse_args(words[2:])  # without "ci projects"
         listed = list_projects(options.configs, options.artifacts)
@@ -65,14 +65,14 @@ class Foreteller(NamedTuple):
         """Return all releases that recipes ask for: fewer are due where some are published, more by upstream's news."""
 
         def listed(name: str) -> tuple[str, ...]:
-            return tuple(environ.get(f"WITH_{name}", "").replace(",", " ").split())
+            return tuple(environ.get(f"WITH_{name}", "").replace(",", " ").split())  # a workflow's input may use either
 
         archs = read_archs(listed("ARCHS"), self.outside)
         choice = RecipeChoice("".join(listed("VERSION")), listed("PYTHON"), listed("TORCH"), listed("CUDA"), archs)
         shelf = self.root / CALLERS
         recipes = [find_recipe(name, shelf) for name in listed("RECIPES")] or list_recipes(shelf)
-        releases = [one for one in releases_of_all(recipes, choice, self.outside) if not one.cannot]
-        builders = [one.request.platforms[0] for one in releases]
+        releases = [one for one in releases_of_all(recipes, choice, self.outside) if not one.cannot]  # never due
+        builders = [one.request.platforms[0] for one in releases]  # a recipe builds for one platform
         rows = [
             {"tag": one.tag, "runner": plan_file.runs_on(builder.runner), "minutes": builder.minutes}
             for one, builder in zip(releases, builders, strict=True)
@@ -93,7 +93,7 @@ class Foreteller(NamedTuple):
         tag = options.ref.removeprefix(TAGS) if (options.ref or "").startswith(TAGS) else ""
         try:
             found = self._foretell(planned, _edition(planned, options, tag), options.only, tag=tag)
-        except InputError:
+        except InputError:  # the tag may be of another config, as in a monorepo
             owner = self._owner_of(tag, config)
             if not owner:
                 raise
@@ -103,7 +103,7 @@ class Foreteller(NamedTuple):
         return found
 
     def _read(self, config: Path, run: Run) -> Planned:
-        if (config, run) not in self.made:
+        if (config, run) not in self.made:  # reading a source may take minutes, a new edition none
             with self.outside.reporter.step(f"plan {config.relative_to(self.root)}"):
                 self.made[config, run] = make.make_plan(config, self.outside, edition=UNTAGGED, run=run)
         return self.made[config, run]
@@ -155,6 +155,7 @@ def _version(planned: Planned, tag: str = "") -> str:
     known = {"name": project.name, "version": "\0"}  # which no tag has: it parts the template there
     before, _, after = editions.tag_of(STABLE, planned.plan.request.release.tag, known).partition("\0")
     found = re.fullmatch(f"{re.escape(before)}(.+?){re.escape(after)}(?:-rc\\d+)?", tag)
+    # Of a development version, the next release is its base: PEP 440.
     return found[1] if found and read_version(found[1]) else parse_version(project.version).base_version
 
 

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 rejected, 2 wrong input, 3 machine failure."""
     _open_streams()
     words = sys.argv[1:] if arguments is None else arguments
-    if page := help_of(words):
+    if page := help_of(words):  # without the session, and rich
         return _print_page(page)
     thresholds = gc.get_threshold()
     gc.set_threshold(MANY, *thresholds[1:])  # the collector takes a tenth of a plan's time, and finds next to nothing

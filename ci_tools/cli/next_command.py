@@ -45,10 +45,10 @@ def _make_wheels(planned: Planned, options: argparse.Namespace) -> str:
     from ci_tools.plan.sites import awaiting_gpu
 
     plan, hosts = planned.plan, {name: facts.host for name, facts in planned.catalog.platforms.items()}
-    ours = [job for job in plan.jobs if job.platform is None or hosts[job.platform] == host()]
+    ours = [job for job in plan.jobs if job.platform is None or hosts[job.platform] == host()]  # a pure wheel
     if not ours:
         return f"see Fatwheel's {DOCUMENTATION}how-to/build-on-several-machines.md: no job is for {host()}"
-    again = [*([str(options.config)] if options.config else []), *_edition_words(options)]
+    again = [*([str(options.config)] if options.config else []), *_edition_words(options)]  # the nearest is found again
     if options.only or awaiting_gpu(plan):  # a release is of all jobs, and refuses a wheel that no GPU has tried
         return _command("build", *again, "--job", ",".join(job.name for job in ours), "--out", "dist")
     may_lack = len(plan.jobs) > 1 and any(job.accelerator or job not in ours for job in plan.jobs)
@@ -67,6 +67,7 @@ def _edition_words(options: argparse.Namespace) -> list[str]:
 
 def _command(*words: str) -> str:
     """Return a command of `fatwheel` as it is typed; a pattern of wheels stays one."""
+    # The shell has to expand `*.whl`.
     return " ".join(["fatwheel", *(word if word.endswith(ALL_WHEELS) else shlex.quote(word) for word in words)])
 
 

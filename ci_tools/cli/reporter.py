@@ -71,11 +71,11 @@ class TerminalReporter:
         """Say in a log that a step is under way once it takes long: its own line comes when it ends."""
 
         def tell() -> None:
-            if step.said == step.began:
+            if step.said == step.began:  # it has said nothing yet
                 self.say(f"{step.title} is under way")
 
         timer = Timer(LONG, tell)
-        timer.daemon = True
+        timer.daemon = True  # the process ends without waiting for it
         timer.start()
         try:
             yield
@@ -116,16 +116,16 @@ class _Step:
     def _move(self, live: Progress, done: int, total: int, *columns: ProgressColumn) -> None:
         from rich.progress import BarColumn, TimeRemainingColumn
 
-        if total and live.tasks[0].total is None:
+        if total and live.tasks[0].total is None:  # the bar comes with the first size that is known
             live.columns = (*live.columns, BarColumn(), *columns, TimeRemainingColumn())
-        live.update(live.tasks[0].id, completed=done, total=total or None)
+        live.update(live.tasks[0].id, completed=done, total=total or None)  # rich shows a bar that pulses
 
     def _say_now_and_then(self, done: int, total: int, *shown: str) -> None:
         now = time.monotonic()
         if now - self.said < EVERY:
             return
         self.said = now
-        left = (total - done) * (now - self.began) / done if done and total > done else 0
+        left = (total - done) * (now - self.began) / done if done and total > done else 0  # else no speed is known
         end = f" of {shown[1]}, {left:.0f} s left" if left else ""
         self.say(f"{self.title}: {shown[0]}{end}")
 
@@ -142,8 +142,8 @@ class _Step:
 def _open_bar(console: Console) -> Progress:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())  # [brackets]
+    return Progress(*columns, console=console, transient=True)  # the line about the step takes its place
 
 
 class TimedReporter:

@@ -45,7 +45,7 @@ def _run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
 def explain_failure(error: OSError, stderr: Callable[[], Console] = _open_stderr) -> int:
     """Print which call of the system failed, and return the exit status; a reader of stdout may leave early."""
     if isinstance(error, BrokenPipeError):
-        drop_stdout()
+        drop_stdout()  # `head` has read enough: that is not a failure
         return DONE
     return print_error(stderr(), explain_os_error(error))
 

@@ -34,7 +34,7 @@ def find_config(options: argparse.Namespace, outside: Outside) -> Path:
     if options.config:
         return Path(options.config)
     path = location.find_config(Path(), _home(outside))
-    if path.parent != Path():
+    if path.parent != Path():  # a person may not expect it
         outside.reporter.say(f"the config is {location.describe(path)}")
     return path
 
@@ -63,8 +63,8 @@ def _home(outside: Outside) -> Path:
 
 def make_plan(options: argparse.Namespace, path: Path, outside: Outside, *, targets: Sequence[str] = ()) -> Planned:
     """Make the plan of the requested edition, for `targets` in place of the config's if there are any."""
-    pinned = getattr(options, "plan", None)
-    tag = options.tag or (make.resolve_tag(options.ref, path, outside) if options.ref else "")
+    pinned = getattr(options, "plan", None)  # only some verbs have --plan
+    tag = options.tag or (make.resolve_tag(options.ref, path, outside) if options.ref else "")  # "" for a branch
     run = Run(tuple(options.torch), tuple(options.gpu_runner), tuple(targets))
     return make.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag, run=run)
 

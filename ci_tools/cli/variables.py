@@ -73,6 +73,7 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
     told = {
         action: environ[variable]
         for action in parser._actions  # noqa: SLF001 - argparse has no other way, here and below
+        # A workflow sets an empty one for an input that is left out.
         if (variable := VARIABLES.get(action.dest, "")) and environ.get(variable, "").strip()
     }
     if not told or {"-h", "--help"} & {*words}:  # help is printed whatever the variables hold
@@ -82,6 +83,7 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
     options = {action: text for action, text in used.items() if action.option_strings}
     extra = [word for action, text in options.items() for word in spell(action, VARIABLES[action.dest], text)]
     variables = {VARIABLES[action.dest]: text for action, text in used.items()}
+    # A positional argument cannot be added as a word: it would come before those of the command line.
     defaults = {action.dest: Path(text) for action, text in used.items() if not action.option_strings}
     try:
         parser.set_defaults(**defaults)
@@ -89,6 +91,7 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
     except InputError as error:
         if not variables:
             raise
+        # The person may not know which variables are set here.
         raise InputError(error.message, hint=f"set here: {', '.join(variables)}; {error.hint}") from error
 
 
@@ -98,6 +101,7 @@ def _find_given(parser: Parser, words: Sequence[str]) -> set[str]:
     try:
         for action, *_ in known:
             # A positional argument would be given the text of SUPPRESS.
+            # A variable may give it: it is not required here.
             action.default, action.required = (argparse.SUPPRESS if action.option_strings else None), False
         given = {name for name, value in vars(parser.parse_args(words)).items() if value is not None}
     finally:
@@ -105,7 +109,7 @@ def _find_given(parser: Parser, words: Sequence[str]) -> set[str]:
             action.default, action.required = default, required
     for group in parser._mutually_exclusive_groups:  # noqa: SLF001
         names = {action.dest for action in group._group_actions}  # noqa: SLF001
-        given |= names if names & given else set()
+        given |= names if names & given else set()  # --tag on the command line overrules FATWHEEL_NIGHTLY
     return given
 
 

@@ -250,7 +250,7 @@ def has_other_token(file: WorkflowDocument, step: WorkflowStep) -> bool:
 
 def releases(script: str) -> bool:
     """Whether a script creates or changes a GitHub release."""
-    return any(RELEASES.search(line[:WIDEST]) for line in script.splitlines())  # a line of generated data is no command
+    return any(RELEASES.search(line[:WIDEST]) for line in script.splitlines())  # generated data may fill a longer one
 
 
 def _secrets_in(value: object) -> frozenset[str]:

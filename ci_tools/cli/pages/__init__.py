@@ -51,7 +51,7 @@ def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = M
             ],
             most,
         )
-    rest = (*fold("The plan, and its reasons", list_wheels(plan)), *list_skips(plan))
+    rest = (*fold("The plan, and its reasons", list_wheels(plan)), *list_skips(plan))  # the change comes first
     return assemble([heading(plan), *note_left(plan), *describe_change(comparison), *rest], most)
 
 

@@ -28,9 +28,9 @@ class PageSection(NamedTuple):
 
 def assemble(sections: Iterable[PageSection], most: int) -> str:
     """Join the sections that fit into `most` bytes, and add a note if any had to be cut."""
-    page, room, is_cut = "", most - len(CUT.encode()), False
+    page, room, is_cut = "", most - len(CUT.encode()), False  # in bytes, as GitHub counts
     for section in sections:
-        fitting = _fitting(section, room - len(page.encode()))
+        fitting = _fitting(section, room - len(page.encode()))  # a later, shorter section may still fit
         is_cut = is_cut or fitting is None or len(fitting) < len("".join(_whole(section)))
         page += fitting or ""
     return page + (CUT if is_cut else "")

@@ -24,6 +24,7 @@ def heading(plan: Plan) -> PageSection:
     wheels, served = len(plan.jobs), len(plan.covered)
     serve = "wheel serves" if wheels == 1 else "wheels serve"
     sentence = f"{wheels:,} {serve} {served:,} of {count(plan.cells, 'combination')}"
+    # A hostile project could fill the page with its name.
     return PageSection(f"## {cut(plan.project.name, 100)} {cut(plan.project.version, 100)}: {sentence}\n\n")
 
 
@@ -67,7 +68,7 @@ def _group_by_reason(plan: Plan) -> Iterator[tuple[list[Job], list[Covered]]]:
         cells[covered.job].append(covered)
     jobs: dict[tuple[object, ...], list[Job]] = {}
     for job in plan.jobs:
-        jobs.setdefault((job.platform, job.owner, *reasons[job.name]), []).append(job)
+        jobs.setdefault((job.platform, job.owner, *reasons[job.name]), []).append(job)  # alike but in torch or Python
     for alike in jobs.values():
         yield alike, [covered for job in alike for covered in cells[job.name]]
 
@@ -77,7 +78,7 @@ def _plan_row(jobs: Sequence[Job], covered: Sequence[Covered]) -> tuple[str, ...
     names = [code(job.name) for job in jobs]
     more = len(names) - MAX_NAMES
     # one name takes no more room than "1 more"
-    shown = names if more <= 1 else [*names[: MAX_NAMES - 1], f"… {more} more …", names[-1]]
+    shown = names if more <= 1 else [*names[: MAX_NAMES - 1], f"… {more} more …", names[-1]]  # a range's ends
     owner = [f"for {code(jobs[0].owner)}"] if jobs[0].owner else []
     heading = [f"**{len(names)} wheels**"] if more > 1 else []
     return join_lines([*heading, *shown, *owner]), f"{len(covered):,}", join_lines(_reasons(covered))
@@ -90,7 +91,7 @@ def _reasons(covered: Iterable[Covered]) -> Iterator[str]:
         platforms.setdefault(item.reason, {})[str(item.cell.platform)] = None
     for reason, names in platforms.items():
         prefix = f"<b>{text(', '.join(names))}</b>: " if len(platforms) > 1 else ""
-        first, *others = reason.split("; ")
+        first, *others = reason.split("; ")  # the planner joins them by this
         yield prefix + cut(first)
         yield from map(cut, others)
 
@@ -112,7 +113,7 @@ def describe_change(comparison: Comparison) -> Iterator[PageSection]:
     for sentence, reasons in sentences(comparison, code, cut):
         lines = tuple(f"- {cut(reason)}\n" for reason in reasons)
         yield PageSection(f"**{sentence}**{against}\n\n", lines, "\n" if lines else "")
-        against = ""
+        against = ""  # beside the first sentence only
     known = any(number is not None for found in comparison.rows for number in found.bytes)
     columns = ("Platform", " Jobs", " Combinations", *([" Wheels"] if known else []))
     yield from table("", columns, (_comparison_row(found, known=known) for found in comparison.rows))

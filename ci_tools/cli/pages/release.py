@@ -56,6 +56,7 @@ def _describe_owner(owner: str | None) -> str:
     """Return the owner of a platform; a user or team is mentioned, so that GitHub notifies them."""
     if not owner:
         return ""
+    # Any other text could mention a stranger.
     return f", owned by {owner if markdown.OWNER.fullmatch(owner) else code(owner)}"
 
 
@@ -66,12 +67,14 @@ def _failing(finished: Finished) -> dict[str, list[str]]:
     failing: dict[str, list[str]] = {}
     for receipt in finished.receipts.values():
         job = jobs.get(receipt.job)
+        # The sdist and a pure wheel have no platform.
         own = (str(job.platform),) if job and job.platform else (receipt.job,)
         errors = sum(finding.level is Level.ERROR for finding in receipt.findings)
         if errors:
             failing.setdefault(own[0], []).append(f"{count(errors, 'error')} in the audit of {receipt.file}")
         for place in receipt.validated:
             site = sites.get(place.where)
+            # A wheel for all platforms failed for those of the machine.
             names = tuple(map(str, site.platforms)) if site and job and not job.platform else own
             for name in names if place.failures else ():
                 more = f" and {len(place.failures) - 1} more" if len(place.failures) > 1 else ""
@@ -79,7 +82,7 @@ def _failing(finished: Finished) -> dict[str, list[str]]:
     for job in finished.plan.jobs:
         if job.wheel not in finished.receipts:
             failing.setdefault(str(job.platform or job.name), []).append(f"there is no wheel of {job.name}")
-    return {platform: list(dict.fromkeys(what)) for platform, what in failing.items()}
+    return {platform: list(dict.fromkeys(what)) for platform, what in failing.items()}  # several Pythons may fail alike
 
 
 def list_files(finished: Finished) -> Iterator[PageSection]:
@@ -144,7 +147,7 @@ def list_failures(finished: Finished) -> Iterator[PageSection]:
         for place in receipt.validated:
             for trial in place.failures:
                 title = f"❌ {code(receipt.file)} at {text(place.where)}: {cut(trial.what)}"
-                yield from fold(title, [show_output(trial.detail[-MAX_LOG:].splitlines())])
+                yield from fold(title, [show_output(trial.detail[-MAX_LOG:].splitlines())])  # the end says why
 
 
 MARKS = {"passed": "✅", "passed in part": "🟡", "failed": "❌", "not exercised": "⚪", "not run": "⬜"}
@@ -189,7 +192,7 @@ def _places(finished: Finished) -> list[_Place]:
     ]
     for (job, where), place in tried.items():
         if (job, where) not in known:
-            machine, _, python = where.partition(", Python ")
+            machine, _, python = where.partition(", Python ")  # as `Site.name` is written
             places.append(_Place(job, machine, python, where, place))
     return places
 

@@ -32,7 +32,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[Table]:
     platforms = new_table("platforms", "platform", "jobs", "cells", *(["wheels"] if known else []))
     for found in comparison.rows:
         weights = (" → ".join("not known" if size is None else readable_size(size) for size in found.bytes),)
-        figures = (" → ".join(map(str, dict.fromkeys(pair))) for pair in (found.jobs, found.cells))
+        figures = (" → ".join(map(str, dict.fromkeys(pair))) for pair in (found.jobs, found.cells))  # 7, not 7 → 7
         add_row(platforms, found.platform, *figures, *(weights if known else ()))
     yield from filled(platforms)
     yield from _other_jobs(comparison)
@@ -44,7 +44,7 @@ def _other_jobs(comparison: Comparison) -> Iterator[Table]:
         *((name, "changed", "; ".join(what)) for name, what in comparison.changed),
         *((job.name, "new", job.wheel) for job in comparison.added),
     ]
-    jobs = new_table("jobs", "job", "", "what", rows=lines[:MAX_JOBS])
+    jobs = new_table("jobs", "job", "", "what", rows=lines[:MAX_JOBS])  # the rest is named below
     if len(lines) > MAX_JOBS:
         add_row(jobs, f"… {len(lines) - MAX_JOBS} more", "", "--format json has them all")
     yield from filled(jobs, new_table("new warnings", "what", rows=zip(comparison.warnings)))
@@ -60,6 +60,7 @@ def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> I
     wheels = f"{count(advised.before, 'wheel')}{fewer}"
     table = new_table(f"{name}: {wheels}", "", "advice", "saves", "patch")
     for number, (advice, patch) in enumerate(patched, 1):
+        # Its patch asks for a decision, so that the diff of all leaves it out.
         has_patch = "by itself" if advice.option.gives_up else "yes"
         add_row(table, number, advice.sentence, _saving(advice), has_patch if patch else "")
     yield table
@@ -73,7 +74,7 @@ def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> I
 
 def _saving(advice: Advice) -> str:
     """Return the savings of a piece of advice; minutes and megabytes only if they were measured."""
-    if advice.option.change is identity:
+    if advice.option.change is identity:  # it lets pip find a wheel, and saves no job
         return ""
     jobs = count(advice.before - advice.after, "job")
     if advice.minutes is None or advice.megabytes is None:
@@ -94,7 +95,7 @@ def cost_table(now: Sequence[RunnerUse], later: Sequence[RunnerUse] = ()) -> Ite
     table = new_table(title, "runner", "jobs", "minutes at most")
     after = {one.runner: one for one in later}
     for one in now:
-        then = after.get(one.runner, one._replace(jobs=0, minutes=0)) if later else one
+        then = after.get(one.runner, one._replace(jobs=0, minutes=0)) if later else one  # or one figure
         figures = (dict.fromkeys(map("{:,}".format, pair)) for pair in zip(one[1:], then[1:], strict=True))
         add_row(table, one.runner, *(" → ".join(pair) for pair in figures))
     if now:

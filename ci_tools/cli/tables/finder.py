@@ -9,7 +9,7 @@ from ci_tools.cli.tables.layout import Table, add_row, new_table
 from ci_tools.errors import count
 from ci_tools.index.finder.search import Match, Shelves, UserMachine, ask_by
 
-ATTESTED = {"yes": "yes", "no": "no", "": "not known"}
+ATTESTED = {"yes": "yes", "no": "no", "": "not known"}  # the words of an index
 
 
 class SearchResult(NamedTuple):
@@ -72,7 +72,7 @@ def _value(match: Match, found: SearchResult) -> dict[str, Any]:
         "wheel": match.file.name if match.file else None,
         "address": match.file.address if match.file else None,
         "sha256": match.file.sha256 if match.file else None,
-        "repository": (match.file.repository or None) if match.file else None,
+        "repository": (match.file.repository or None) if match.file else None,  # JSON's null
         "attested": attested.get(match.file.attested) if match.file else None,
         "why": match.why,
         "recipes": _recipes(match, found),

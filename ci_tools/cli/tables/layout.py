@@ -52,13 +52,13 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = Fa
     """
     stream = sys.stderr if on_stderr else sys.stdout
     is_utf = (stream.encoding or UTF).lower().startswith(UTF[:3])  # "utf-8", "UTF8", "utf-8-sig"
-    columns = shutil.get_terminal_size((PAGE, 0)).columns
+    columns = shutil.get_terminal_size((PAGE, 0)).columns  # rows are of no use: nothing is paged
     for table in tables:
-        needed = _full_width(_fit_widths(table, 0))
+        needed = _full_width(_fit_widths(table, 0))  # the least that it can be wrapped to
         on_terminal = min(columns, PAGE) if needed <= PAGE else columns
         in_log = max(columns, needed) if is_page else WIDEST
         drawn = draw(table, on_terminal if stream.isatty() else in_log)
-        lines = [line[:columns] if RULE.fullmatch(line) else line for line in drawn]
+        lines = [line[:columns] if RULE.fullmatch(line) else line for line in drawn]  # a rule may be cut
         _print_title(table.title, stream, on_stderr=on_stderr)
         print(*(line if is_utf else line.replace("─", "-") for line in lines), "", sep="\n", file=stream)
 
@@ -111,7 +111,7 @@ def draw(table: Table, available: int = WIDEST) -> list[str]:
 
 def align(rows: Iterable[Sequence[str]]) -> list[str]:
     """Return rows of texts as lines, with each column as wide as its widest text."""
-    told = [[[text] for text in row] for row in rows]
+    told = [[[text] for text in row] for row in rows]  # lines of one text each
     widths = [max(_width(row[index][0]) for row in told) for index in range(len(told[0]))]
     return [line for row in told for line in _draw_row(row, widths)]
 
@@ -125,7 +125,7 @@ def _draw_row(row: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[s
 
 def _width(text: str) -> int:
     """Return the columns that a text takes: most letters of Chinese take two."""
-    if text.isascii():
+    if text.isascii():  # rich takes longer to load than most tables to draw
         return len(text)
     from rich.cells import cell_len
 
@@ -207,7 +207,7 @@ def filled(*tables: Table) -> Iterator[Table]:
 
 def add_row(table: Table, *values: object) -> None:
     """Add a row of values, shown literally."""
-    table.rows.append(tuple(plain(str(value)).expandtabs() for value in values))
+    table.rows.append(tuple(plain(str(value)).expandtabs() for value in values))  # its width differs by place
 
 
 def near(address: str) -> str:
@@ -215,7 +215,7 @@ def near(address: str) -> str:
     if not address.startswith("file:"):
         return address
     path, here = Path(unquote(urlsplit(address).path)), Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)  # a path outside would begin with ../..
 
 
 def readable_size(count: int) -> str:

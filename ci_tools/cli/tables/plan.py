@@ -36,7 +36,7 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     skipped = ((cell, SKIPPED, reason) for cell, reason in plan.skipped)
     each = new_table("cells", "cell", "job", "why", rows=(*plan.covered, *skipped))
     yield from [each] if explain else _group_cells(plan)
-    yield from filled(new_table("warnings", "what", rows=zip(plan.warnings)))
+    yield from filled(new_table("warnings", "what", rows=zip(plan.warnings)))  # rows of one value
 
 
 def _job_table(plan: Plan) -> Table:
@@ -103,7 +103,7 @@ def batch_table(plan: Plan) -> Iterator[Table]:
     batches: dict[str, list[str]] = {}
     for job in plan.jobs:
         if job.batch:
-            batches.setdefault(job.batch, []).append(job.name.removeprefix(f"{job.batch}-"))
+            batches.setdefault(job.batch, []).append(job.name.removeprefix(f"{job.batch}-"))  # of `runner`
     rows = ((name, ", ".join(jobs)) for name, jobs in batches.items())
     title = "built in turn, each on one runner: they share all but their Python"
     yield from filled(new_table(title, "runner", "jobs", rows=rows))
@@ -121,8 +121,8 @@ def units_table(found: Iterable[JobForecast]) -> Iterator[Table]:
     for one in found:
         changed = [*filter(None, one.units), *(f"link: {why}" for why in one.links if why)]
         lines = [f"{what} ({number})" for what, number in Counter(changed).most_common(MAX_SOURCES)]
-        counts = [f"{kind.count('')} of {len(kind)}" if kind else "" for kind in (one.units, one.links)]
-        add_row(table, one.job, *counts, "\n".join(lines).replace("<source>/", ""))
+        counts = [f"{kind.count('')} of {len(kind)}" if kind else "" for kind in (one.units, one.links)]  # `""`: stored
+        add_row(table, one.job, *counts, "\n".join(lines).replace("<source>/", ""))  # each file is below it
     yield from filled(table)
 
 
@@ -145,7 +145,7 @@ def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
             label = str(platform.platform) if len(groups) == 1 else named
             for what, where in _facts(platform.of(cells[0]), platform.native_files):
                 add_row(table, label, what, where)
-                label = ""
+                label = ""  # once for its rows
     yield table
 
 
@@ -159,7 +159,7 @@ def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[s
         yield f"compiled: {shown.extensions}", shown.extensions_where
     for one in shown.built:
         images = f" for {' '.join(one.images)}" if one.images else ""
-        sources = ", ".join(command.source for command in one.compiles[:MAX_SOURCES])
+        sources = ", ".join(command.source for command in one.compiles[:MAX_SOURCES])  # a library may have hundreds
         more = ", …" if len(one.compiles) > MAX_SOURCES else ""
         yield f"{one.member.replace(OWN_SUFFIX, '')}{images}", f"from {sources}{more}"
     if shown.extensions is not Extensions.NONE and not shown.unsupported:
@@ -171,7 +171,7 @@ def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[s
     for name in shown.build_requires:
         yield f"needs {name} to build", "its build imports it, and [build-system] does not name it"
     off = {name for name, _ in shown.off}
-    yield from ((f"its build asks for {what}", where) for what, where in shown.asked if what not in off)
+    yield from ((f"its build asks for {what}", where) for what, where in shown.asked if what not in off)  # shown above
 
 
 def _group_cells(plan: Plan) -> Iterator[Table]:
@@ -182,7 +182,7 @@ def _group_cells(plan: Plan) -> Iterator[Table]:
         reasons.setdefault((job == SKIPPED, reason), []).extend(group)
     torch = ["torch"] if axes.torches else []
     cells, why = new_table("cells", "platforms", *torch, "Python", "job", "why"), new_table("why", "", "")
-    for number, ((_, reason), group) in enumerate(reasons.items(), 1):
+    for number, ((_, reason), group) in enumerate(reasons.items(), 1):  # the numbers stand for sentences
         add_row(why, number, reason)
         for block in blocks(group):
             ranges, names = axes.describe(block), dict.fromkeys(jobs.get(cell, SKIPPED) for cell in block)

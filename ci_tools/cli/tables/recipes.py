@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.recipes.upstream import UpstreamNews
 
 PART = 8  # releases that one runner signs or publishes: it has room for a few gigabytes
-ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)
+ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)  # what somebody has to do comes first
 
 
 def releases_table(releases: Sequence[RecipeRelease]) -> Iterator[Table]:

@@ -42,7 +42,7 @@ def times_tables(builds: Builds) -> Iterator[Table]:
 
 def _add_figures(table: Table, name: str, key: str, totals: Sequence[BuildTotals], show: Show) -> None:
     figures = [getattr(one, key) for one in totals]
-    if any(figures):
+    if any(figures):  # a figure of a machine that does not measure it
         share = [_compare(*figures)] if len(figures) > 1 else []
         add_row(table, name, *map(show, figures), *share)
 
@@ -66,6 +66,7 @@ def _longest_table(jobs: Sequence[TracedJob]) -> Table:
 def _changes_table(before: Sequence[TracedJob], after: Sequence[TracedJob]) -> Table:
     """Return the units whose processor time changed most; where several jobs have a unit, its times are added."""
     old, new = _group(before), _group(after)
+    # Several jobs may compile the same unit.
     times = {unit: tuple(sum(one.compiling for one in side.get(unit, ())) for side in (old, new)) for unit in old | new}
     table = new_table("units that changed most, by processor time", "unit", "before", "after")
     for unit, (first, second) in sorted(times.items(), key=lambda item: -abs(item[1][1] - item[1][0]))[:FEW]:
@@ -86,7 +87,7 @@ def _group(jobs: Sequence[TracedJob]) -> dict[str, list[DoneUnit]]:
 def _describe_unit(units: Sequence[DoneUnit]) -> str:
     if not units:
         return "none"
-    ran = [unit for unit in units if unit.wall]
+    ran = [unit for unit in units if unit.wall]  # one from the store took no time
     largest = describe_size(max(unit.peak for unit in units))
     return f"{duration(sum(unit.compiling for unit in ran))}, {largest}" if ran else "from the store"
 

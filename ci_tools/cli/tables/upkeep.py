@@ -29,10 +29,10 @@ def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
     title = "adopted" if done else "to adopt"
     columns = ("hashed", "METADATA written") if done else ("to hash", "METADATA to write")
     table = new_table(title, "project", "files", "new", *columns, "other links")
-    shown = outline.projects if len(outline.projects) <= MAX_PROJECTS else ()
+    shown = outline.projects if len(outline.projects) <= MAX_PROJECTS else ()  # a public index may have thousands
     for name, files, new, unhashed, size, metadata, links in shown:
         add_row(table, name, files, new, f"{unhashed} ({readable_size(size)})" if size else unhashed, metadata, links)
-    if not shown or len(shown) > 1:
+    if not shown or len(shown) > 1:  # the sum of one is itself
         numbers = ((row.files, row.new, row.unhashed, row.metadata, row.links) for row in outline.projects)
         sums = (f"{sum(column):,}" for column in zip(*numbers, strict=True))
         add_row(table, count(len(outline.projects), "project"), *sums)
@@ -77,6 +77,7 @@ def judged_tables(judged: Sequence[Judged], namings: Sequence[Naming]) -> Iterat
     yield table
     sums = new_table("quotas", "project", "releases", "assets", "of", "size", "of")
     for naming in namings:
+        # Releases of others count for no quota.
         own = [one.release for one in judged if one.tag and one.tag.project == naming.package and one.release.is_ours]
         most, assets = naming.retention, sum(len(one.assets) for one in own)
         whole = readable_size(sum(one.size for one in own))
@@ -127,7 +128,7 @@ def _jobs_table(event: Values, run: Values) -> Table:
     where = "" if event["file"] else f": {run['workflow']}"
     title = f"{event['title']}{where}{', if ' * bool(run['condition'])}{run['condition']}"
     table = new_table(title, "job", "runs", "on", "rights", "publishes", "minutes at most")
-    for name, group in groupby(run["jobs"], key=lambda job: job["job"]):
+    for name, group in groupby(run["jobs"], key=lambda job: job["job"]):  # the rows of a matrix stand together
         jobs = list(group)
         first = jobs[0]
         shown = f"{name} x {len(jobs)}" if jobs[1:] else f"{name} x ?" if first["row"] is None else name
@@ -135,7 +136,7 @@ def _jobs_table(event: Values, run: Values) -> Table:
         minutes = sum(job["minutes"] for job in jobs)
         rest = (_labels(jobs), _rights(first), _published(jobs), str(minutes))
         rest = ("", f"not looked at: {first['calls']}", _published(jobs), "") if first["calls"] else rest
-        add_row(table, shown, whether, *(rest if first["runs"] is not False else [""] * 4))
+        add_row(table, shown, whether, *(rest if first["runs"] is not False else [""] * 4))  # skipped: nothing else
     return table
 
 

@@ -255,7 +255,7 @@ def split(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         what = f"`fatwheel {name}` needs a verb" if words else "no verb is named"
         raise InputError(f"{what}, known: {', '.join(_listed(words))}", hint=_help_of(words))
     word = words[count - 1]
-    moved = [verb for verb in VERBS if verb.endswith(f" {word}")]
+    moved = [verb for verb in VERBS if verb.endswith(f" {word}")]  # verbs were moved into groups
     found = f'did you mean "{moved[0]}"?' if moved else nearest(word, _listed(words))
     raise InputError(f'there is no verb "{name}", {found}', hint=_help_of(words))
 
@@ -283,7 +283,7 @@ def parser_of(name: str) -> Parser:
 
     verb = VERBS[name]
     parser = Parser(name, verb.text, verb.example)
-    getattr(_module(name), f"declare_{_function(name)}", lambda _: None)(parser)
+    getattr(_module(name), f"declare_{_function(name)}", lambda _: None)(parser)  # some take no arguments
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way
         action.help = f"{action.help} [{VARIABLES[action.dest]}]" if action.dest in VARIABLES else action.help
     return parser
@@ -337,4 +337,5 @@ def _line(name: str, text: str) -> str:
     from textwrap import fill
 
     width = min(get_terminal_size().columns, WIDEST)
+    # Options and file names stay whole.
     return fill(text, width, initial_indent=f"  {name:<14}", subsequent_indent=" " * 16, break_on_hyphens=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
 
-MOST_COMPARED = 2
+MOST_COMPARED = 2  # the tables have two columns
 SPARE = 10  # minutes of a time limit, a tenth of it at most, for what comes before a build and after it
 
 
@@ -130,7 +130,7 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
         msg = "there is nothing to audit: no wheel is named, and no wheel of a --plan is beside it"
         raise InputError(msg, hint="name wheels, or a --plan in the folder of its wheels")
     findings = files.audit_files(named, plan, outside)
-    is_good = all(finding.level is not Level.ERROR for finding in findings)
+    is_good = all(finding.level is not Level.ERROR for finding in findings)  # warnings do not fail it
     if options.format == "json":
         show_json([finding._asdict() for finding in findings])
     else:
@@ -210,14 +210,14 @@ def _tried_at_sites(plan: Plan, options: argparse.Namespace, outside: Outside) -
         plan,
         options.plan.parent,
         outside,
-        lambda: make.make_plan(path, outside, pinned=options.plan),
+        lambda: make.make_plan(path, outside, pinned=options.plan),  # only for the sdist, or scripts
     )
 
 
 def _site(plan: Plan, word: str) -> Site:
     """Return the site with a name or number; raise InputError if there is none."""
     sites = {site.name: site for site in plan.sites}
-    known = {**{str(number): site for number, site in enumerate(plan.sites)}, **sites}
+    known = {**{str(number): site for number, site in enumerate(plan.sites)}, **sites}  # a matrix names sites by number
     if word not in known:
         raise InputError(f'--site: the plan has no site "{word}", {nearest(word, sites)}')
     return known[word]
@@ -262,11 +262,11 @@ def run_verify(options: argparse.Namespace, outside: Outside) -> int:
         named = Named(options.source or "", options.config)
         verdict = report.verify(path, named, options.bundle, outside, address=options.wheel)
     if options.out:
-        report.keep(verdict, options.out)
+        report.keep(verdict, options.out)  # also one that is the same: the verdict is the record
     if options.format == "json":
         show_json(report.to_json(verdict))
     else:
         print(*(plain(one_line(line)) for line in report.list_lines(verdict)), sep="\n")
-    if verdict.is_same:
+    if verdict.is_same:  # one that differs is kept, to be looked at
         report.forget(verdict)
     return DONE if verdict.is_same else BAD

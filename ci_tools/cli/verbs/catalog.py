@@ -37,7 +37,7 @@ def run_update(options: argparse.Namespace, outside: Outside) -> None:
         print(line)
     if options.check and news.lines:
         msg = f"{news.file} lacks {len(news.lines)} of what upstream has published"
-        raise Rejected(msg, hint="`fatwheel catalog update` adds it")
+        raise Rejected(msg, hint="`fatwheel catalog update` adds it")  # status 1, for a scheduled job
     if not options.check:
         catalog_update.write_updates(news)
     if news.lines:

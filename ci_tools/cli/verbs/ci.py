@@ -36,14 +36,14 @@ def run_step(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.verbs import parser_of
     from ci_tools.github import step as steps
 
-    today = datetime.now(timezone.utc).strftime("%Y%m%d")
+    today = datetime.now(timezone.utc).strftime("%Y%m%d")  # a nightly's date is the same on each machine
     step = steps.step_of(options.name, outside.environ, today, parser_of)
-    files = [Path(_file_of(variable, outside.environ)) for variable in step.files]
+    files = [Path(_file_of(variable, outside.environ)) for variable in step.files]  # before it runs for hours
     words = io.StringIO()
     try:
         with silence_commands(outside.environ), redirect_stdout(words if files else sys.stderr):
             outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
-            return run(functools.cache(lambda: Console(stderr=True)), step.arguments)
+            return run(functools.cache(lambda: Console(stderr=True)), step.arguments)  # as a person would type it
     finally:  # an error may come with outputs for the jobs that go on
         for path in files:
             with path.open("a", encoding="utf-8") as file:
@@ -123,7 +123,7 @@ def run_units(options: argparse.Namespace, outside: Outside) -> None:
 
     project = plan_reader.read(options.plan).project.name
     source, target = (open_place(address, outside) for address in (options.source, options.target))
-    with say_failure("no more compile units are copied", outside):
+    with say_failure("no more compile units are copied", outside):  # a store that fails loses time, not the release
         print(f"{copy_units(project, source, target)} files of compile units of {project} copied")
 
 
@@ -169,7 +169,7 @@ def run_trials(options: argparse.Namespace, outside: Outside) -> None:  # noqa: 
     plan = share(whole, options.only)
     found = matrix.trials(plan, gathering.find_built(options.folders, plan), whole)
     print(outputs(found.outputs()), end="")
-    if found.unbuilt:
+    if found.unbuilt:  # after the outputs: the other trials are started
         raise LeftUndone(f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started")
 
 
@@ -205,7 +205,7 @@ def run_remakes(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.publish.targets.github_release.remakes import list_remakes
 
     found = list_remakes(open_hub(options.target, outside), options.tag or "")
-    rows = [{"number": number, **one._asdict()} for number, one in enumerate(found)]
+    rows = [{"number": number, **one._asdict()} for number, one in enumerate(found)]  # which names its artifacts
     print(outputs({"count": str(len(rows)), "remakes": json.dumps({"include": rows})}), end="")
 
 

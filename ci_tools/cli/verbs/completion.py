@@ -33,7 +33,7 @@ def _make_whole_parser() -> argparse.ArgumentParser:
 
     from ci_tools.cli.verbs import ABOUT, GROUPS, VERBS, parser_of
 
-    whole = argparse.ArgumentParser(prog="fatwheel", description=ABOUT)
+    whole = argparse.ArgumentParser(prog="fatwheel", description=ABOUT)  # `Parser` adds options of its own
     whole.add_argument("--version", action="store_true", help="print the version")
     top = whole.add_subparsers()
     groups = {one: top.add_parser(one, help=text.partition(":")[0]).add_subparsers() for one, text in GROUPS.items()}
@@ -45,5 +45,5 @@ def _make_whole_parser() -> argparse.ArgumentParser:
                 paths = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
                 action.complete = paths  # type: ignore[attr-defined]  # shtab reads it
         add_to = groups[group] if group else top
-        add_to.add_parser(word, help=verb.text, parents=[parser], add_help=False)
+        add_to.add_parser(word, help=verb.text, parents=[parser], add_help=False)  # that of `parser`
     return whole

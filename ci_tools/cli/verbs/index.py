@@ -38,7 +38,7 @@ def run_adopt(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.publish.targets.addresses import index_of
 
     index = index_of(options.target, outside)
-    if not options.yes:
+    if not options.yes:  # what others filled is changed only when asked
         outline = adoption.survey(index, options.project, outside)
         show(adoption_tables(outline, done=False))
         way = "the same command with --yes does it; nothing is changed yet"
@@ -69,7 +69,7 @@ def run_add(options: argparse.Namespace, outside: Outside) -> None:
     else:
         shown, findings = additions.add(targets, addition, outside)
         show(publication_tables(shown, ()))
-    if findings:
+    if findings:  # those that --despite lets pass
         show(findings_table(findings, len(addition.files)))
 
 
@@ -153,7 +153,7 @@ def run_pages(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.shelf import list_recipes
 
     targets = [options.target, *(word for word in options.more if kind_of(word) == GITHUB)]
-    hubs = [open_hub(target, outside) for target in dict.fromkeys(targets)]
+    hubs = [open_hub(target, outside) for target in dict.fromkeys(targets)]  # each repository is read once
     projects = [word for word in options.more if kind_of(word) != GITHUB]
     makers = list_makers(list_recipes())
     for path in release_pages.write_pages(hubs, projects, options.out, outside, others=options.others, makers=makers):
@@ -198,6 +198,7 @@ def _read_shelves(options: argparse.Namespace, outside: Outside) -> Shelves:
         with open_web(options.target) as read:
             return read_shelves(read, options.target, only, outside.reporter)
     store = index_of(options.target, outside).store
+    # Of a key that the store does not have, `read` returns None.
     return read_shelves(lambda key: (store.read(key) or (None,))[0], options.target, only, outside.reporter)
 
 
@@ -248,6 +249,7 @@ def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> 
     from ci_tools.publish.targets.addresses import indexes_of
 
     indexes = indexes_of(options.target, outside)
+    # Mirrors have the same files: each is printed once.
     marked = {name: None for index in indexes for name in maintain.yank(index, options.release, reason)}
     for name in marked:
         print(name)
@@ -296,7 +298,7 @@ def run_retract(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.values import find_config
     from ci_tools.publish import retraction
 
-    if options.undo == (options.reason is not None):
+    if options.undo == (options.reason is not None):  # an empty reason is one
         msg = "expected --reason, which says what is wrong with the release, or --undo"
         raise InputError(msg, hint='such as --reason "wrong results on Hopper, use 1.2.1"')
     addresses = tuple(options.to) or retraction.targets_in(find_config(options, outside), outside)

@@ -21,7 +21,7 @@ FOR = "the facts of the machine, as `fatwheel install facts` prints them there; 
 def run_facts(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - as every verb
     from ci_tools.install.bundle import here, write_facts
 
-    sys.stdout.write(write_facts(here()))
+    sys.stdout.write(write_facts(here()))  # it is the file itself, to the last line end
 
 
 def _add_machine(parser: Parser) -> None:
@@ -44,7 +44,7 @@ def run_choose(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
 
     text, fits = explain(options.sdist, _facts(options))
     sys.stdout.write(text)
-    return DONE if fits else BAD
+    return DONE if fits else BAD  # for scripts: is there a wheel?
 
 
 def declare_bundle(parser: Parser) -> None:
@@ -63,6 +63,7 @@ def run_bundle(options: argparse.Namespace, outside: Outside) -> None:
 def run_guard(options: argparse.Namespace, outside: Outside) -> None:  # noqa: ARG001 - as every verb
     from ci_tools import install
 
+    # Other packages take it as it stands, so it imports no part of Fatwheel.
     sys.stdout.write(Path(install.__file__).with_name("guard.py").read_text(encoding="utf-8"))
 
 

@@ -43,7 +43,7 @@ def run_init(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.config import starter
     from ci_tools.config.starter.sdist_choice import choose_sdist
 
-    folder = options.folder or (Path() if options.sdist else find_project(outside))
+    folder = options.folder or (Path() if options.sdist else find_project(outside))  # without a project
     if options.from_test_infra is not None:
         _refuse_beside_callers(options)
         _move(folder, options.from_test_infra, outside)
@@ -162,6 +162,7 @@ def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Pla
         return make_plan(options, path, outside, targets=options.to)
     except TagError as error:
         named = tag or options.tag
+        # Some projects take their version from the tag: only a plan of their own shows whether this is one.
         owner = named and find_owner(path, named, outside, lambda one: make.make_plan(one, outside, tag=named))
         if not owner:
             raise
@@ -208,19 +209,19 @@ def _ask_targets(plan: Plan, outside: Outside) -> None:
     from ci_tools.publish.smart import refuse_unreachable
     from ci_tools.publish.targets.addresses import targets_of
 
-    if plan.edition == UNTAGGED:
+    if plan.edition == UNTAGGED:  # it publishes nothing
         return
     addresses = plan_file.targets(plan)
     core = foresight.core_of(plan, plan.edition)
     refuse_unreachable(core, targets_of(addresses, outside), outside.reporter.say)
-    distant = [address for address in addresses if not is_local(address)]
+    distant = [address for address in addresses if not is_local(address)]  # a folder there is not this machine's
     foresight.report_existing(core, targets_of(distant, outside), outside.reporter.say)
 
 
 def _refuse_another(plan: Plan, package: str | None) -> None:
     from packaging.utils import canonicalize_name
 
-    if package and canonicalize_name(package) != canonicalize_name(plan.project.name):
+    if package and canonicalize_name(package) != canonicalize_name(plan.project.name):  # as PEP 503 compares
         raise InputError(f'--package: the config names "{plan.project.name}", not "{package}"')
 
 
@@ -229,7 +230,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     from ci_tools.plan import plan_file
     from ci_tools.verify import prover
 
-    if options.format == "table":
+    if options.format == "table":  # before the proof, which takes minutes
         _print_plan(planned, options.format, outside, explain=options.explain)
     proofs = prover.prove(planned, outside)
     status = prover.status(proofs)
@@ -251,7 +252,7 @@ def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside:
     from ci_tools.plan.compare import baseline, sentences
     from ci_tools.publish import folder
 
-    if folder.is_plan(Path(options.against)):
+    if folder.is_plan(Path(options.against)):  # a revision may be named like a folder: the folder wins
         found = folder.compare_folders(folder.Finished(planned.plan, {}), Path(options.against))
     else:
         found = baseline.compare_with_revision(planned, path, options.against, outside)

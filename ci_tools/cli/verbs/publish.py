@@ -72,5 +72,5 @@ def run_release(options: argparse.Namespace, outside: Outside) -> None:
     released = release.release(planned, to, options.out, outside, here=options.here)
     show(release_tables(released))
     times.say_times(released.made, outside.environ)
-    if released.install:
+    if released.install:  # None where nobody can install from the target
         print(released.install)

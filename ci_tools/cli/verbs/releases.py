@@ -118,6 +118,7 @@ def _judge(hub: Hub, namings: list[Naming], options: argparse.Namespace) -> list
     from ci_tools.publish.retention.judgement import judge
     from ci_tools.publish.retention.removal import read_releases, spare_guests
 
+    # People add files to a release: removing it would remove theirs, too.
     return spare_guests(hub, judge(read_releases(hub), namings, misnamed=options.misnamed))
 
 

@@ -75,7 +75,7 @@ def _rehearse(options: argparse.Namespace, outside: Outside) -> None:
         raise InputError(msg)
     asked = Asked.from_words(options.rehearse, options.input)
     known = read_checkout(folder, options.clones, outside.environ)
-    root = folder if (folder / ".github").is_dir() else git.find(folder) or folder
+    root = folder if (folder / ".github").is_dir() else git.find(folder) or folder  # as `read_checkout` finds it
     found = rehearse.to_json(rehearse.rehearse(known, Foreteller(root.resolve(), outside, {}).foretell, asked))
     show_as(options.format, rehearsal_tables(found), found)
 

@@ -81,7 +81,7 @@ def check_secrets(facts: RepositoryFacts, _: Workflow, job: WorkflowJob) -> Iter
     called = facts.called.get(job.call[:3]) if job.call else None
     if called is None or isinstance(called, Unseen):
         return
-    if INHERITED in job.passed:  # what the caller itself does not have is passed empty
+    if INHERITED in job.passed:  # a secret that the caller itself lacks is passed empty
         yield from _missing(facts, called.required, job.where, job.environment)
         return
     for name in sorted({name.upper() for name in called.required} - {name.upper() for name in job.passed}):

@@ -63,7 +63,7 @@ def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
         if isinstance(runs_on, dict):  # a group of the owner's own runners
             continue
         keys = ("jobs", job, "runs-on")
-        hosted = [label for label in items_of(runs_on) if is_hosted(str(label))]  # a runner of one's own may have them all
+        hosted = [label for label in items_of(runs_on) if is_hosted(str(label))]  # one's own may have them all
         if len(hosted) > 1 and isinstance(runs_on, list):
             what = f"{job} asks for a runner with all of {', '.join(map(str, hosted))}"
             why, how = "no runner has them all: the job waits for a day, then fails", "one label, or a matrix of them"
