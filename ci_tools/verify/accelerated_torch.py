@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # What only such a torch brings; of CUDA's own libraries, that of every program, whose name has the major version.
 LIBRARY = re.compile(r"lib(?:c10|torch)_(?P<kind>cuda|hip|xpu)\w*\.so|libcudart\.so\.(?P<major>\d+)")
-LABELS = {"cuda": "cu", "hip": "rocm", "xpu": "xpu"}
+LABELS = {"cuda": "cu", "hip": "rocm", "xpu": "xpu"}  # torch's own library for ROCm is called hip
 LABEL = re.compile(r"cpu|cu\d\d|rocm|xpu")
 
 
@@ -47,7 +47,7 @@ def lend_accelerated_torch(validator: Validator, wheel: Path) -> Validator:
     was not built with a toolkit has to do without: for CPUs, or by whomever.
     """
     receipt = receipts.load(wheel)
-    if receipt is None or not receipt.built_with.toolkit:
+    if receipt is None or not receipt.built_with.toolkit:  # a stranger's wheel, or one for CPUs
         return validator
     validator = replace(validator, is_accelerated=True)
     label = _find_label(wheel) if validator.validation.torch else ""
@@ -80,7 +80,7 @@ class _Build(NamedTuple):
 def _find_build(validator: Validator, label: str) -> _Build | None:
     """Return the newest build of a trial's torch whose label starts so, unless the installer takes it by itself."""
     torch = validator.validation.torch
-    if not torch or not label or "+" in torch or validator.validation.torch_index:
+    if not torch or not label or "+" in torch or validator.validation.torch_index:  # a person has chosen
         return None
     unanswered = suppress(FatwheelError, *UNANSWERED)  # the installer will say so, too
     with unanswered, find_offers("torch", validator.outside.environ) as offers:
@@ -106,7 +106,7 @@ def _choose(torch: str, label: str, offers: Offers, validator: Validator) -> _Bu
     builds = {one.version: one for one in fitting if asked.contains(one.version, prereleases=True)}
     order = sorted(builds, reverse=True)  # as installers prefer them
     for version, found in _labels(order, builds, offers, validator):
-        if found.startswith(label):
+        if found.startswith(label):  # cu13 is any CUDA 13
             return None if version == order[0] else _Build(version, found, order[0])
     return None
 
@@ -116,11 +116,11 @@ def _labels(
 ) -> Iterator[tuple[Version, str]]:
     """Yield each build with its label; one whose name has none is asked for it."""
     for version in order:
-        if version.local and LABEL.match(version.local):
+        if version.local and LABEL.match(version.local):  # other indexes leave it out
             yield version, version.local
         else:
             with open_parts(builds[version], offers.session, validator.outside.reporter.say) as parts:
-                yield version, label_of(parts.peek("torch/version.py"))[1]
+                yield version, label_of(parts.peek("torch/version.py"))[1]  # a few kilobytes of the wheel
 
 
 def lend_nightly(validator: Validator, wheel: Path, rows: tuple[CatalogRow, ...]) -> Validator:
@@ -134,7 +134,7 @@ def lend_nightly(validator: Validator, wheel: Path, rows: tuple[CatalogRow, ...]
         return validator
     local = (validator.validation.torch or "").partition("+")[2]
     named = f"{torch}+{local}" if local else None  # without a name, pip takes the one that the wheel requires
-    validation = validator.validation._replace(torch=named, torch_index=None)
+    validation = validator.validation._replace(torch=named, torch_index=None)  # the nightly's index has it
     return replace(validator, validation=validation, indexes=known[torch].indexes)
 
 

@@ -67,7 +67,7 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
     findings = audit(path, job=job, limits=limits, work=work, only=FORETOLD)
     surprises = [finding for finding in findings if finding.level is Level.ERROR]
     if surprises:
-        path.unlink()
+        path.unlink()  # or a later run would take it for a good one
         shown = "\n".join(map(_shown, surprises))
         stale = "delete what an earlier build has left in the source, or name it in .gitignore and build in a checkout"
         is_stale = all(finding.effect == STALE for finding in surprises)
@@ -190,7 +190,7 @@ def validate_sites(
         else:
             failed.append(found)
     if failed:
-        refuse_failures(tried, _with_owners(plan, outside))
+        refuse_failures(tried, _with_owners(plan, outside))  # what failed counts more than what was not tried
         raise failed[0] if not failed[1:] else MachineError("\n".join(error.message for error in failed))
     return tried
 
@@ -364,7 +364,7 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
 
 def _states_commit(path: Path, members: Sequence[str], commit: str) -> bool:
     """Whether each of these is a member of the wheel at `path` that holds its commit, in whatever length."""
-    wheel, stated = open_wheel(path), commit[:SHORTEST].encode()
+    wheel, stated = open_wheel(path), commit[:SHORTEST].encode()  # a longer spelling begins with it
     with wheel.archive:
         found = {info.filename: info for info in wheel.infos}
         return all(name in found and stated in wheel.read(found[name]) for name in members)

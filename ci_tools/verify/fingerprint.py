@@ -26,7 +26,7 @@ from ci_tools.model.versions import Minor, Python
 GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
 DEBUG = re.compile(r"\.z?debug_|\.gnu_debug|\.note\.gnu\.build-id|\.(sym|str)tab")  # `strip` leaves most of it out
-TEXTS = re.compile(rb"[\x20-\x7e]{6,}")
+TEXTS = re.compile(rb"[\x20-\x7e]{6,}")  # as `strings` prints them
 BLOCK = 1 << 16
 MAX_SHOWN = 6  # lines or symbols of one member
 
@@ -137,7 +137,7 @@ def describe_difference(own: Path, other: Path, name: str) -> str:
     if one is None or two is None:
         return f"only the wheel {'from the sdist' if one is None else 'of the source'} has {name}"
     at = find_first_difference(one, two)
-    if b"\0" not in one:
+    if b"\0" not in one:  # a text: grep judges it so, too
         number = one.count(b"\n", 0, at) + 1
         return f"{name} differs first in line {number}"
     sections = [{each.name: elf.content(each).read() for each in elf.sections} for elf in _elves(one, two)]

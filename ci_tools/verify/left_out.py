@@ -178,8 +178,8 @@ def read_packed(wheels: Iterable[Path]) -> Packed:
             for member in archive.infolist():
                 name = re.sub(r"^[^/]+\.data/(?:purelib|platlib|data)/", "", member.filename)
                 names.add(name)
-                contents.add((member.file_size, member.CRC))
-                if name.endswith(".py") and not FOR_WORK.search(name):
+                contents.add((member.file_size, member.CRC))  # which the archive itself states
+                if name.endswith(".py") and not FOR_WORK.search(name):  # a test's files are not the package's
                     named = NAMED.findall(archive.read(member).decode(errors="replace"))
                     reads |= {f"{'*' if stem == '}' else stem}{suffix}" for stem, suffix in named}
     return Packed(frozenset(names), frozenset(contents), frozenset(reads))
@@ -211,7 +211,7 @@ def files_left_out(tree: Tree, package: PackageFolder, packed: Packed) -> Iterat
         if not (tree.root / name).is_file():
             continue
         content = (tree.root / name).read_bytes()
-        if not content and not name.endswith("py.typed"):
+        if not content and not name.endswith("py.typed"):  # PEP 561: it is empty, and means something
             continue
         if not content or (len(content), zlib.crc32(content)) not in packed.contents:
             yield name

@@ -83,7 +83,7 @@ def explain_missing(said: str, own: Collection[str], project: str) -> str:
     found = MISSING.findall(said)
     if not found:
         return ""
-    top = found[-1].partition(".")[0]
+    top = found[-1].partition(".")[0]  # the last error is the one that ended it
     if top in {module.partition(".")[0] for module in own} or canonicalize_name(top) == canonicalize_name(project):
         return f"the wheel has no module {found[-1]}"
     name = distribution_of(top)

@@ -78,7 +78,7 @@ def _is_planned(one: Patched, planned: Planned, outside: Outside) -> bool:
     if not one.patch or one.advice.option.change is not identity:
         return True
     tried = try_patch(planned.plan.request, planned.tree, planned.catalog, one.patch, outside)
-    is_for_more = one.advice.option.name == GUARD
+    is_for_more = one.advice.option.name == GUARD  # it saves no job, but serves more cells
     return tried is not None and (not is_for_more or len(tried.plan.skipped) < len(planned.plan.skipped))
 
 
@@ -123,7 +123,7 @@ def patch_of(tree: Tree, wanted: Edits) -> str:
     for file, edit in wanted:
         text = before.setdefault(file, _text(tree, file))
         edited = edit(_convert_newlines(after.get(file, text), "\n"))
-        if "\ufffd" in text or edited is None:
+        if "\ufffd" in text or edited is None:  # not UTF-8: an edit could damage it
             return ""
         after[file] = _convert_newlines(edited, "\r\n" if "\r\n" in text else "\n")
     return "".join(_diff(file, before[file], after[file]) for file in after)
@@ -209,7 +209,7 @@ def _apply(patch: str, root: Path, outside: Outside) -> None:
     file = root.parent / "advice.patch"
     file.write_bytes(patch.encode())
     if refused := git.apply_patch(file, root, outside.environ):
-        said = "; ".join(line for line in refused.splitlines() if line.startswith("error"))
+        said = "; ".join(line for line in refused.splitlines() if line.startswith("error"))  # git prints hints as well
         raise Rejected(f"git does not apply the patch: {said}")
 
 
@@ -233,7 +233,7 @@ def _try_jobs(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside
         findings = files.audit_files([made.path], changed.plan, outside)
         files.refuse_findings(findings)
         passed = []
-        for python in _ends(changed.plan, made, outside):
+        for python in _ends(changed.plan, made, outside):  # what holds for both holds between
             here = files.Here(python, changed.tree.root)
             trials = files.validate_files([made.path], changed.plan.request, here, outside)
             files.refuse_failures(trials)
@@ -276,7 +276,7 @@ def _ends(plan: Plan, made: Made, outside: Outside) -> list[Python]:
 def _also_without(planned: Planned, out: Path, outside: Outside) -> Iterator[str]:
     """Yield a line if the source fails without the patch too: then the patch is not the cause."""
     tools = building.toolchains_of(planned, outside)
-    jobs = [job for job in planned.plan.jobs if not tools.missing(job)][:1]
+    jobs = [job for job in planned.plan.jobs if not tools.missing(job)][:1]  # one is enough to show it
     try:
         list(_try_jobs(planned, jobs, out, outside))
     except (InputError, Rejected) as error:

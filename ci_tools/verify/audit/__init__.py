@@ -45,7 +45,7 @@ def audit(
         )
         return (Finding(path.name, "archive", Level.ERROR, *said),)
     with wheel.archive, workplace(work) as folder:  # another run may audit the same wheel at once
-        could = wheel.named is not None and not wheel.named[1].local
+        could = wheel.named is not None and not wheel.named[1].local  # PyPI takes no local version (PEP 440)
         subject = Subject(wheel, job, limits, could if to_pypi is None else to_pypi, folder)
         return tuple(
             Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected, effect, command)
@@ -69,7 +69,7 @@ def device_images(path: Path, work: Path) -> tuple[str, ...]:
 def _explain(rule: AuditRule, flaw: Flaw, subject: Subject) -> tuple[str, str]:
     """Return what a flaw does to a user, and a command that shows it."""
     tops = (member.name.partition("/") for member in subject.members)
-    package = next((top for top, within, _ in tops if within and top.isidentifier()), "MODULE")
+    package = next((top for top, within, _ in tops if within and top.isidentifier()), "MODULE")  # unlike demo-1.0.data
     wheel = shlex.quote(subject.wheel.path.name)
     return flaw.effect or rule.effect, rule.command.replace("{wheel}", wheel).replace("{package}", package)
 

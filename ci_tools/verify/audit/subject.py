@@ -110,7 +110,7 @@ class Subject:
         found = []
         try:
             for number, info in enumerate(self.wheel.infos):
-                is_small = info.file_size <= min(SMALL, room)
+                is_small = info.file_size <= min(SMALL, room)  # many small ones are large together
                 room -= info.file_size if is_small else 0
                 found.append(self._read_into_memory(info) if is_small else self._unpack_to_disk(number, info))
         except OSError as error:
@@ -202,11 +202,11 @@ class Subject:
                 chunks.append(chunk)  # noqa: PERF402 - the chunks before a damage are kept
         except Rejected as error:
             damage = error.message
-        content = b"".join(chunks)
+        content = b"".join(chunks)  # as much as was read before the damage
         return Member(info, content, record_hash(content), binary_format(io.BytesIO(content)), damage)
 
     def _unpack_to_disk(self, number: int, info: zipfile.ZipInfo) -> Member:
-        file = self.work / f"member-{number}"
+        file = self.work / f"member-{number}"  # a member's name may be hostile
         hashing, damage = Hashing(), ""
         with naming(file), file.open("wb") as sink:
             try:

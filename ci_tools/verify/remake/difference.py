@@ -79,17 +79,17 @@ def _read(wheel: Wheel, info: zipfile.ZipInfo) -> bytes:
         return wheel.read(info)
     with wheel.path.open("rb") as file:
         file.seek(info.header_offset)
-        name, extra = struct.unpack("<HH", file.read(LOCAL_HEADER)[-4:])
+        name, extra = struct.unpack("<HH", file.read(LOCAL_HEADER)[-4:])  # the lengths of the name and the extra field
         file.seek(name + extra, io.SEEK_CUR)
         packed = file.read(info.compress_size)
     if info.compress_type == zipfile.ZIP_STORED:
         return packed
-    content, inflate = b"", zlib.decompressobj(-zlib.MAX_WBITS)
+    content, inflate = b"", zlib.decompressobj(-zlib.MAX_WBITS)  # a zip member has no header of zlib's
     with suppress(zlib.error):
         for at in range(0, len(packed), PIECE):
-            content += inflate.decompress(packed[at : at + PIECE])
+            content += inflate.decompress(packed[at : at + PIECE])  # up to the damage
             if len(content) > info.file_size:
-                break
+                break  # a bomb unpacks to more than it says
     return content
 
 
@@ -106,7 +106,7 @@ def _locate(name: str, one: bytes, two: bytes) -> MemberDifference:
     for content in (two, one):  # one of them is damaged: the place is that in the other
         with suppress(Rejected):
             elf = read_elf(Extent.whole(io.BytesIO(content)))
-            held = (each for each in elf.sections if each.kind != NO_CONTENT)
+            held = (each for each in elf.sections if each.kind != NO_CONTENT)  # .bss takes no bytes in the file
             for each in (each for each in held if each.offset <= at < each.offset + each.size):
                 symbol = elf.name_symbol(each.address + at - each.offset) if each.address else ""
                 return MemberDifference(name, f"byte {at - each.offset:,} of it", each.name, symbol)

@@ -70,7 +70,7 @@ def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) ->
         raise InputError(msg, hint=f"it was made by Fatwheel {stated.said['fatwheel']}, and this is {__version__}")
     _refuse_machine(stated, planned, outside)
     out = outside.cache / "remakes" / stated.sha256  # it stays, with the log, if it differs or fails
-    shutil.rmtree(out, ignore_errors=True)
+    shutil.rmtree(out, ignore_errors=True)  # what an earlier run left is of no use
     alone = replace(outside, environ={"PIP_RETRIES": "2", **outside.environ, SWITCH: OFF})  # no store, few retries
     jobs.build(planned, [stated.job], out, alone, CHECKS)
     return Replayed(out / stated.wheel, read_stated(out / stated.wheel), url, tuple(notes))
@@ -118,9 +118,9 @@ def _plan_commit(stated: StatedBuild, url: str, folder: Path, outside: Outside) 
 def _find_config(stated: StatedBuild, root: Path, outside: Outside) -> Path:
     """Return the config of the wheel's project; its path counts from the project's source, a folder of the checkout."""
     path = stated.said.get("config", "fatwheel.yml")
-    names = sorted(git.listed(root, outside.environ) or (), key=len)
+    names = sorted(git.listed(root, outside.environ) or (), key=len)  # the shortest path first: the root's
     for name in (name for name in names if f"/{name}".endswith(f"/{path}")):
-        with suppress(InputError):
+        with suppress(InputError):  # another config may be broken
             if canonicalize_name(loader.load(root / name, catalog.load(), outside=outside).name) == stated.project:
                 return root / name
     msg = f"the commit {stated.said['source:commit'][:12]} has no {path} of {stated.project}"

@@ -43,7 +43,7 @@ def container(subject: Subject) -> Iterator[Flaw]:
     """
     # the directory may list them in any order
     infos = sorted(subject.wheel.archive.infolist(), key=lambda info: info.header_offset)
-    with subject.wheel.path.open("rb") as file:
+    with subject.wheel.path.open("rb") as file:  # zipfile shows only what the directory says
         end, loose = 0, 0
         for info in infos:
             gap = info.header_offset - end
@@ -72,7 +72,7 @@ def _header(file: BinaryIO, info: zipfile.ZipInfo) -> Header | None:
     if signature != SIGNATURE:
         return None
     content = info.header_offset + LOCAL.size + name + extra
-    return Header(file.read(name), flags, method, crc, packed, size, file.read(extra), content)
+    return Header(file.read(name), flags, method, crc, packed, size, file.read(extra), content)  # reads on
 
 
 def _odd_member(info: zipfile.ZipInfo) -> Iterator[Flaw]:
@@ -99,7 +99,7 @@ def _disagreements(header: Header | None, info: zipfile.ZipInfo, file: BinaryIO)
         yield Flaw(f"{info.filename} is another member by its own header", found, info.filename)
         return
     own, listed = _read_extra(header.extra), _read_extra(info.extra)
-    if own is None or listed is None or UNICODE_PATH in {*own, *listed}:
+    if own is None or listed is None or UNICODE_PATH in {*own, *listed}:  # 4.6.9: some readers take this name
         yield Flaw(f"{info.filename} has a second name, or a field that is cut", "an extra field", "none")
         return
     follow = bool(header.flags & SIZES_FOLLOW)
@@ -111,10 +111,11 @@ def _disagreements(header: Header | None, info: zipfile.ZipInfo, file: BinaryIO)
         "encoding of its name": (header.flags & UTF8, info.flag_bits & UTF8),
         "sizes that follow": (follow, bool(info.flag_bits & SIZES_FOLLOW)),
         "checksum": (header.crc, info.CRC),
+        # 4.5.3: the extra field has the size before the packed size, each only if it has no room in the header.
         "size": (next(in_extra, -1) if header.size == IN_EXTRA else header.size, info.file_size),
         "packed size": (next(in_extra, -1) if header.packed == IN_EXTRA else header.packed, info.compress_size),
     }
-    may_be_zero = {"checksum", "size", "packed size"} if follow else set()
+    may_be_zero = {"checksum", "size", "packed size"} if follow else set()  # 4.4.4: the sizes come after the content
     for what, (said, expected) in facts.items():
         if said != expected and not (what in may_be_zero and not said):
             yield Flaw(f"{info.filename}: its header and the directory differ in the {what}", str(said), str(expected))
@@ -155,7 +156,7 @@ def _odd_end(file: BinaryIO, directory: int, count: int) -> Iterator[Flaw]:
     start = max(0, length - END.size - 0xFFFF)  # a comment has 65,535 bytes at most (4.3.16)
     file.seek(start)
     tail = file.read()
-    place = tail.rfind(END_SIGNATURE)
+    place = tail.rfind(END_SIGNATURE)  # as readers find it: the last one
     record = tail[place : place + END.size]
     if place < 0 or len(record) < END.size:
         yield Flaw("the archive has no whole end", f"{len(record)} bytes", f"{END.size} bytes")
@@ -163,9 +164,9 @@ def _odd_end(file: BinaryIO, directory: int, count: int) -> Iterator[Flaw]:
     _, disk, _, here, total, size, _, comment = END.unpack(record)
     position = start + place
     after = length - position - END.size
-    if after or comment:
+    if after or comment:  # it could hold another archive's end
         yield Flaw("bytes follow the end of the archive", f"{after} bytes, {comment} announced", "none")
-    between = position - directory - size if size != IN_EXTRA else 0
+    between = position - directory - size if size != IN_EXTRA else 0  # ZIP64's record has the true one
     if disk or len({here, total, count}) > 1 or between not in {0, ZIP64_END + ZIP64_PLACE}:
         found = f"disk {disk}, {here} and {total} members, {between} bytes before it"
         yield Flaw("the end of the archive does not fit its directory", found, f"disk 0, {count} members, no bytes")

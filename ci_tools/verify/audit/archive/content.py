@@ -64,6 +64,7 @@ def prediction(subject: Subject) -> Iterator[Flaw]:
     for name in sorted(planned - found.keys()):
         yield Flaw(f"{name} is planned, and not in the wheel", "no such member", name)
     added = sorted(found.keys() - planned)
+    # Of some builds a plan knows only what is compiled.
     for name in added if job.members else (name for name in added if found[name].format):
         yield Flaw(f"{name} is in the wheel, and not planned", name, "no such member")
 
@@ -103,6 +104,7 @@ def _paths(file: BinaryIO) -> Iterator[str]:
     while chunk := file.read(CHUNK):
         content = rest + chunk
         for match in BUILD_PATH.finditer(content):
+            # The start of a file has nothing before it: the slice is empty.
             if not WITHIN_PATH.match(content[match.start() - 1 : match.start()]):
                 yield match[0].decode("ascii", "replace")
         for match in WINDOWS_PATH.finditer(content):
@@ -177,7 +179,7 @@ def _python(member: Member, oldest: Minor | None) -> Iterator[Flaw]:
             if is_needed and oldest:
                 ast.parse(member.read(), feature_version=(oldest.major, oldest.minor))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        reason = getattr(error, "msg", None) or str(error)
+        reason = getattr(error, "msg", None) or str(error)  # a null byte is a ValueError
         level = Level.ERROR if is_needed else Level.WARNING
         yield Flaw(
             f"{member.name} is not Python: {reason}", f"line {getattr(error, 'lineno', None) or 1}", "Python", level

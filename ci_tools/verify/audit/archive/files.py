@@ -49,9 +49,9 @@ def paths(subject: Subject) -> Iterator[Flaw]:
         name = info.filename
         if name.startswith("/") or "\\" in name or DRIVE.match(name) or ".." in name.split("/"):
             yield Flaw(f"{name} leaves the folder it is unpacked into", name, "a relative path with forward slashes")
-        if stat.S_ISLNK(info.external_attr >> 16):
+        if stat.S_ISLNK(info.external_attr >> 16):  # Unix has the mode in the upper half
             yield Flaw(f"{name} is a symbolic link", "a link", "a file")
-        if CONTROL.search(info.orig_filename):
+        if CONTROL.search(info.orig_filename):  # zipfile cuts a name at a null byte
             yield Flaw(f"{name!a} holds a control character", ascii(info.orig_filename), "a name that can be shown")
         yield from _odd_parts(name)
     names = Counter(info.filename for info in subject.wheel.infos)
@@ -67,7 +67,7 @@ def _odd_parts(name: str) -> Iterator[Flaw]:
     *folders, _ = parts = name.split("/")
     if not name:
         yield Flaw("a member has no name", "''", "a name")
-    elif "." in parts or "" in folders[1:]:
+    elif "." in parts or "" in folders[1:]:  # `paths` reports a leading slash
         yield Flaw(f"{name} has an empty part or a dot, and is one place by two names", name, "a plain path")
     longest = max(len(part.encode("utf-8", "surrogateescape")) for part in parts)
     if longest > MAX_PART or len(name.encode("utf-8", "surrogateescape")) > MAX_PATH:
@@ -98,7 +98,7 @@ def _clashes(names: Iterable[str], *, is_for_linux: bool) -> Iterator[Flaw]:
     spellings: dict[str, set[str]] = {}
     folders: dict[str, str] = {}
     for name in names:
-        place = DATA.sub("", name)
+        place = DATA.sub("", name)  # a file of .data/purelib is installed beside the others
         places.setdefault(place, set()).add(name)
         # macOS takes composed and decomposed letters for one, and any case, as Windows does
         spellings.setdefault(unicodedata.normalize("NFC", place).casefold(), set()).add(place)
@@ -118,7 +118,7 @@ def record(subject: Subject) -> Iterator[Flaw]:
     """RECORD lists every member once, with the hash and size of its content."""
     wheel = subject.wheel
     own = f"{wheel.dist_info}/RECORD"
-    listed = [row or [""] for row in wheel.record()]
+    listed = [row or [""] for row in wheel.record()]  # an empty row has no name
     rows = {row[0]: row[1:] for row in listed if row[0]}
     if not rows:
         yield Flaw("the wheel has no RECORD", "nothing", own)
@@ -149,7 +149,7 @@ def _odd_rows(listed: Sequence[Sequence[str]]) -> Iterator[Flaw]:
 
 
 def _record_row(member: Member, row: Sequence[str]) -> Iterator[Flaw]:
-    said = [*row, "", ""][:2]
+    said = [*row, "", ""][:2]  # a row may be cut
     algorithm = said[0].partition("=")[0]
     actual = [_hash(member, algorithm), str(member.info.file_size)]
     if said != actual:
@@ -191,7 +191,7 @@ def _odd_tops(subject: Subject) -> Iterator[Flaw]:
         effect = "`import` takes the standard library's"
         yield Flaw(f"{top} has the name of a module of Python", top, "another name", Level.WARNING, effect)
     is_empty = all(name.startswith(f"{subject.wheel.dist_info}/") for name in names)
-    if is_empty and not subject.wheel.metadata.get("Requires-Dist"):
+    if is_empty and not subject.wheel.metadata.get("Requires-Dist"):  # such a wheel only brings others
         yield Flaw("the wheel installs nothing", "only dist-info", "a package", Level.WARNING)
 
 

@@ -71,6 +71,7 @@ def _is_runtime(name: str) -> bool:
         pattern for pattern in catalog.load().brought if not pattern.startswith(("libtorch", "libc10", "libshm"))
     )
     return CUDA_ON_WINDOWS.fullmatch(name) is not None or any(
+        # A pattern may end in `.so.*`, for a name that ends in `.so`.
         fnmatchcase(name, pattern) or fnmatchcase(f"{name}.", pattern) for pattern in patterns
     )
 
@@ -89,7 +90,7 @@ def overwritten(subject: Subject) -> Iterator[Flaw]:
     for member in subject.members:
         name = THROUGH_DATA.sub("", DATA.sub("", member.name))
         tops.setdefault(name.partition("/")[0].removesuffix(".py"), []).append(name)
-        if OF_ENVIRONMENT.search(member.name) and not member.name.endswith("/scripts/"):
+        if OF_ENVIRONMENT.search(member.name) and not member.name.endswith("/scripts/"):  # the folder itself
             yield Flaw(f"{member.name} takes the place of a file of the environment", member.base, "another name")
     points = read_entry_points(subject.wheel)
     for name in (name for section in SCRIPTS for name in points.get(section, {}) if COMMAND.fullmatch(name.lower())):

@@ -75,20 +75,20 @@ def _is_padded(file: BinaryIO) -> bool:
     while head and (found := PADDING.fullmatch(head)):
         piece = file.read(CHUNK)
         rest = piece.lstrip(found[1])
-        if rest or not piece:
+        if rest or not piece:  # the padding, or the file, has ended
             return ELF_START.match(rest) is not None
     return False
 
 
 def _find_compiled_members(file: BinaryIO, depth: int) -> Iterator[tuple[str, str]]:
     """Yield the compiled members of a zip file, with their formats; nothing for a file of another kind."""
-    if file.read(len(ZIP)) != ZIP or not depth:
+    if file.read(len(ZIP)) != ZIP or not depth:  # a hostile archive may hold itself
         return
     try:
         with zipfile.ZipFile(file) as archive:
             for info in [info for info in archive.infolist() if not is_folder(info)][:MAX_NESTED]:
                 with archive.open(info) as inner:
-                    head = inner.read(CHUNK)
+                    head = inner.read(CHUNK)  # the format shows in the first bytes
                     more = inner.read(MAX_NESTED_BYTES) if head.startswith(ZIP) else b""
                 kind = binary_format(io.BytesIO(head))
                 if kind:

@@ -96,7 +96,7 @@ def _write_libraries(libraries: Iterable[Member], folder: Path) -> Mapping[Path,
         if isinstance(member.content, bytes):
             path.write_bytes(member.content)
         else:
-            path.hardlink_to(member.content)
+            path.hardlink_to(member.content)  # a large library is not copied
         named[path] = member.name
     return named
 

@@ -29,7 +29,7 @@ def fatbinary(subject: Subject) -> Iterator[Flaw]:
     if not found and not job.libraries:
         yield Flaw("no library holds device code", "none", _all(asked))
         return
-    libraries = {name: seen for name, seen in found.items() if not name.endswith(LOOSE)}
+    libraries = {name: seen for name, seen in found.items() if not name.endswith(LOOSE)}  # `_loose_files` judges these
     planned = _images_by_library(subject, libraries, asked)
     for name, expected in planned.items():
         seen = libraries.get(name, set())
@@ -83,7 +83,7 @@ def _find_device_members(subject: Subject) -> Iterator[Member]:
     """Yield the project's own members that may hold device code: by their first bytes, or by name for PTX text."""
     for member in subject.members:
         may_hold = member.format in HOLDS_DEVICE_CODE or member.name.endswith(LOOSE)
-        if may_hold and not member.damage and not member.is_grafted:
+        if may_hold and not member.damage and not member.is_grafted:  # another project's, for its own architectures
             yield member
 
 
@@ -109,7 +109,7 @@ def _loose_files(found: Mapping[str, set[str]], planned: Mapping[str, set[str]],
 
 def _find_unserved_archs(archs: Iterable[str], kind: AcceleratorKind, found: set[str]) -> Iterator[Flaw]:
     """Yield a flaw for the requested architectures that no image in any library can run on."""
-    unserved = [arch for arch in archs if not any(kind.runs(image, arch) for image in found)]
+    unserved = [arch for arch in archs if not any(kind.runs(image, arch) for image in found)]  # PTX counts too
     if unserved:
         yield Flaw("no library serves an architecture asked for", _all(found), _all(unserved), Level.WARNING)
 
@@ -133,7 +133,7 @@ def kernels(subject: Subject) -> Iterator[Flaw]:
 
 def _missing_in_unit(library: str, unit: CompiledUnit) -> Iterator[Flaw]:
     """Yield the images of a source file that lack one of its kernels: the kernel cannot be launched there."""
-    known = {code.image: code.kernels for code in unit.codes if code.kernels is not None}
+    known = {code.image: code.kernels for code in unit.codes if code.kernels is not None}  # None: not readable
     every = frozenset().union(*known.values())
     for image, own in known.items():
         if lacking := every - own:

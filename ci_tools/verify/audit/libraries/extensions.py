@@ -63,7 +63,7 @@ def find_extensions(subject: Subject) -> tuple[NamedExtension, ...]:
         name, _, ending = base.partition(".")
         if member.format and not member.is_grafted and SUFFIX.fullmatch(ending) and "/scripts/" not in member.name:
             one = NamedExtension(member, f"{folder}/{name}".lstrip("/"), ending, subject.exports(member))
-            found += [one] if ending != "so" or one.is_module else []
+            found += [one] if ending != "so" or one.is_module else []  # a plain .so may be loaded by its path
     return tuple(found)
 
 
@@ -238,6 +238,7 @@ def undefined(subject: Subject) -> Iterator[Flaw]:
 
 def _closure(subject: Subject, linked: Linking, names: frozenset[str]) -> frozenset[str]:
     """Return the libraries that are loaded with one: those it needs, and those that the wheel's own among them need."""
+    # A loader goes by the soname, where a library has one.
     by_name = {one.name or name.rpartition("/")[2]: one for name, one in subject.readable_linkings.items()}
     found, left = set(), [*linked.needed]
     while left:
@@ -282,6 +283,7 @@ def _unreached(root: str, linkings: Mapping[str, Linking]) -> frozenset[str]:
     while queue:
         file, inherited = queue.pop(0)
         one = linkings[file]
+        # ld.so(8): DT_RPATH holds for the libraries of a library, too, and DT_RUNPATH only for its own needs.
         inherited = (*_folders(file, one.inherited_paths), *inherited)
         for library in one.needed:
             if library in known or library not in by_base:

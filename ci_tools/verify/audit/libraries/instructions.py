@@ -57,7 +57,7 @@ def _code(library: BinaryIO) -> CpuCode:
     found = {VZEROUPPER: 0, CPUID: 0}
     size = 0
     for section in elf.sections:
-        if section.name.startswith(".text"):
+        if section.name.startswith(".text"):  # data may look like anything
             size += section.size
             _count(elf, section, found)
     # libgcc, glibc and torch's cpuinfo query the CPU's features by such functions.

@@ -92,6 +92,7 @@ def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
     with member.open() as file:
         found = machines(file)
     for tag in sorted(platforms):
+        # A tag ends in its machine, but for `win32`, which is one: both get the sign before it.
         expected = next((value for end, value in MACHINES.items() if f"_{tag}".endswith(f"_{end}")), set())
         if found and not expected <= found:
             yield Flaw(f"{member.name} is for another machine than {tag}", abbreviate(found), abbreviate(expected))
@@ -203,6 +204,7 @@ def _run_path(library: str, part: str, *, in_plan: bool) -> Iterator[Flaw]:
         level = Level.ERROR if in_plan or SHARED.match(part) else Level.WARNING
         yield Flaw(f"{library} looks for libraries on the machine it was built on", part, expected, level)
     elif not count:
+        # ld.so(8): an empty part is the current folder.
         yield Flaw(f"{library} looks for libraries in the current folder", part or "nothing", expected)
     elif _leaves(library, relative):
         yield Flaw(f"{library} looks for libraries outside of site-packages", part, expected)

@@ -50,7 +50,7 @@ def torch_symbols(subject: Subject) -> Iterator[Flaw]:
             for releases, lacking in _group_by_releases(symbols - subject.defined, loading, job).items():
                 message = f"{name} asks for symbols that are not in torch {', '.join(map(str, sorted(releases)))}"
                 yield Flaw(message, abbreviate(lacking), f"what torch from {min(loading)} on has", level)
-    untabled = served.difference(tables().releases)
+    untabled = served.difference(tables().releases)  # a newer torch than the tables
     if untabled and any(required for required, _ in libraries.values()):
         newest = f"what torch up to {max(tables().releases)} has"
         yield Flaw("the symbols of a torch are not known", abbreviate(map(str, untabled)), newest, Level.WARNING)
@@ -112,7 +112,7 @@ def torch_registrations(subject: Subject) -> Iterator[Flaw]:
 
 def _list_registrations(library: BinaryIO) -> frozenset[str]:
     """Return the functions of an ELF file that register operators, by their names without those of their arguments."""
-    symbols = read_elf(Extent.whole(library)).symbols(".symtab")
+    symbols = read_elf(Extent.whole(library)).symbols(".symtab")  # .dynsym has no static functions
     found = (MANGLED.search(one.name) for one in symbols if "TORCH_LIBRARY" in one.name and one.section)
     return frozenset(match["name"][: int(match["size"])] for match in found if match)
 
@@ -137,7 +137,7 @@ def sycl_runtime(subject: Subject) -> Iterator[Flaw]:
 def _list_releases(job: Job) -> frozenset[Minor]:
     """Return the torch releases a wheel is installed with; without an upper bound, all later releases too."""
     asked = frozenset(cell.torch for cell in job.covers if cell.torch)
-    if not asked or job.requires_torch:
+    if not asked or job.requires_torch:  # an upper bound: no other is installed
         return asked
     return asked.union(release for release in tables().releases if release >= min(asked))
 

@@ -62,7 +62,7 @@ def read_entry_points(wheel: Wheel) -> Mapping[str, Mapping[str, str]]:
 
 
 def _parse(wheel: Wheel) -> Mapping[str, Mapping[str, str]]:
-    parser = ConfigParser(delimiters=("=",), strict=True, interpolation=None)
+    parser = ConfigParser(delimiters=("=",), strict=True, interpolation=None)  # a % has no meaning there
     parser.optionxform = str  # type: ignore[assignment,method-assign] # names of commands are case-sensitive
     parser.read_string(wheel.dist_info_text("entry_points.txt"))
     return {section: dict(parser.items(section)) for section in parser.sections()}

@@ -86,6 +86,7 @@ def tags(subject: Subject) -> Iterator[Flaw]:
         yield Flaw("WHEEL and the file name differ in their tags", abbreviate(said), abbreviate(subject.tags))
     yield from _unknown_tags(subject)
     number = "".join(map(str, parse_wheel_filename(subject.wheel.path.name)[2]))
+    # PEP 427 leaves Build out of WHEEL if there is none; other tools often do in any case.
     if subject.job and (written := subject.wheel.wheel_metadata.get("Build", "")) != number:
         yield Flaw("WHEEL and the file name differ in their build number", written or "none", number or "none")
     for field in ("Wheel-Version", "Root-Is-Purelib", "Build"):
@@ -180,7 +181,7 @@ def metadata(subject: Subject) -> Iterator[Flaw]:
     for file in TEXT_FILES:
         yield from _text(subject, file)
     version = subject.wheel.wheel_metadata.get("Wheel-Version", "")
-    if not re.match(r"1\.\d+$", version):
+    if not re.match(r"1\.\d+$", version):  # PEP 427: readers refuse another major version
         yield Flaw("installers refuse this Wheel-Version", version or "nothing", "1.0")
     if not subject.wheel.wheel_metadata.get("Generator"):
         yield Flaw("WHEEL does not say what made it", "nothing", "Generator (PEP 427)", Level.WARNING)
@@ -246,6 +247,7 @@ def licence(subject: Subject) -> Iterator[Flaw]:
     present = {member.name.partition("/")[2] for member in subject.members if member.name.startswith(wheel.dist_info)}
     named = fields.get_all("License-File", [])
     for name in named:
+        # Before PEP 639, tools put them into various places.
         if not present & {f"licenses/{name}", f"license_files/{name}", name, name.rpartition("/")[2]}:
             yield Flaw(f"the licence file {name} is not in the wheel", "no such file", f"licenses/{name} (PEP 639)")
     expression = fields.get("License-Expression")
