@@ -70,7 +70,7 @@ def replay(stated: StatedBuild, named: Named, folder: Path, outside: Outside) ->
         raise InputError(msg, hint=f"it was made by Fatwheel {stated.said['fatwheel']}, and this is {__version__}")
     _refuse_machine(stated, planned, outside)
     out = outside.cache / "remakes" / stated.sha256  # it stays, with the log, if it differs or fails
-    shutil.rmtree(out, ignore_errors=True)  # what an earlier run left is of no use
+    shutil.rmtree(out, ignore_errors=True)  # of an earlier run
     alone = replace(outside, environ={"PIP_RETRIES": "2", **outside.environ, SWITCH: OFF})  # no store, few retries
     jobs.build(planned, [stated.job], out, alone, CHECKS)
     return Replayed(out / stated.wheel, read_stated(out / stated.wheel), url, tuple(notes))

@@ -67,13 +67,10 @@ def bundled(subject: Subject) -> Iterator[Flaw]:
 
 
 def _is_runtime(name: str) -> bool:
-    patterns = (
-        pattern for pattern in catalog.load().brought if not pattern.startswith(("libtorch", "libc10", "libshm"))
-    )
-    return CUDA_ON_WINDOWS.fullmatch(name) is not None or any(
-        # A pattern may end in `.so.*`, for a name that ends in `.so`.
-        fnmatchcase(name, pattern) or fnmatchcase(f"{name}.", pattern) for pattern in patterns
-    )
+    patterns = [one for one in catalog.load().brought if not one.startswith(("libtorch", "libc10", "libshm"))]
+    spelled = (name, f"{name}.")  # `lib.so.*` is to fit `lib.so`, too
+    is_known = any(fnmatchcase(each, pattern) for pattern in patterns for each in spelled)
+    return is_known or CUDA_ON_WINDOWS.fullmatch(name) is not None
 
 
 def overwritten(subject: Subject) -> Iterator[Flaw]:
