@@ -106,45 +106,39 @@ def _say_when() -> dict[str, Any]:
 def _measure_generated(units: int, seconds: float, folder: Path) -> dict[str, Any]:
     """Build a generated project in both ways, and simulate what cannot be run here."""
     committed(write(folder / "project", _make_files(units, seconds, folder)))
-    whole = _measure("whole", lambda: _build(folder, "whole"))
+    built = _build_in_all_ways(folder)
     costs = _read_costs(folder / "whole/cache/units")
-    ways = {name: _compile(folder, name, by) for name, by in (("longest first", assign), ("hash", _by_hash))}
-    wheels = (1, MATRIX)
-    return {
-        "units": len(costs),
-        "seconds of a unit": _spread(costs),
-        "whole": whole,
-        "shards": {name: _rate(whole, way) for name, way in ways.items()},
-        "simulated": simulate(costs),
-        "simulated matrix": {
-            str(count): {"planned": count_shards(HEAVY, 360, AT_ONCE / count), "rows": simulate_matrix(costs, count)}
-            for count in wheels
-        },
+    matrix = {
+        str(count): {"planned": count_shards(HEAVY, 360, AT_ONCE / count), "rows": simulate_matrix(costs, count)}
+        for count in (1, MATRIX)
     }
+    return {"units": len(costs), **_describe(costs), **built, "simulated matrix": matrix}
 
 
 def _measure_project(repository: Path, folder: Path) -> dict[str, Any]:
-    """Build `PROJECT` whole and in shards; what a hash would do follows from its units."""
+    """Build `PROJECT` in the same ways."""
     place = folder / "project"
     subprocess.run(["git", "clone", "-q", "--no-checkout", repository, place], check=True)
     subprocess.run(["git", "-C", place, "checkout", "-q", "-b", "proof", PROJECT["commit"]], check=True)
     committed(write(place, {"fatwheel.yml": PROJECT_CONFIG}))
-    whole = _measure("whole", lambda: _build(folder, "whole"))
+    built = _build_in_all_ways(folder)
     planned, out, outside = _prepare(folder, "list")
     listed = parts.list_units(planned, planned.plan.jobs[0].name, out, outside)
-    return {
-        "units": len(listed.units),
-        "of CUDA": sum(unit.is_device for unit in listed.units),
-        "measured": listed.measured,
-        "seconds of a unit": _spread(listed.seconds),
-        "whole": whole,
-        "shards": {"longest first": _rate(whole, _compile(folder, "longest first", assign))},
-        "simulated": simulate(listed.seconds),
-    }
+    counts = {"units": len(listed.units), "of CUDA": sum(unit.is_device for unit in listed.units)}
+    return {**counts, "measured": listed.measured, **_describe(listed.seconds), **built}
 
 
-def _spread(costs: Mapping[str, float]) -> list[float]:
-    return [round(one(costs.values()), 1) for one in (min, median, max)]
+def _build_in_all_ways(folder: Path) -> dict[str, Any]:
+    """Build the project whole, then in shards that are assigned by cost, then in others by hash."""
+    whole = _measure("whole", lambda: _build(folder, "whole"))
+    ways = {"longest first": assign, "hash": _by_hash}
+    return {"whole": whole, "shards": {name: _rate(whole, _compile(folder, name, by)) for name, by in ways.items()}}
+
+
+def _describe(costs: Mapping[str, float]) -> dict[str, Any]:
+    """Return how much the units differ, and what follows from them for more shards."""
+    spread = [round(one(costs.values()), 1) for one in (min, median, max)]
+    return {"seconds of a unit": spread, "simulated": simulate(costs)}
 
 
 def _rate(whole: Mapping[str, Any], way: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,7 +200,7 @@ def _make_files(units: int, seconds: float, folder: Path) -> dict[str, str]:
         for number in range(units)
     }
     project = TEXT.format(requires='"scikit-build-core>=0.10"', backend="scikit_build_core.build")
-    files = {"deep.h": DEEP, "binding.cpp": BINDING, "CMakeLists.txt": CMAKE, "fatwheel.yml": CONFIG}
+    files = {"README.md": "", "deep.h": DEEP, "binding.cpp": BINDING, "CMakeLists.txt": CMAKE, "fatwheel.yml": CONFIG}
     all_files = {**made, **files, "pyproject.toml": project.replace("demo", "shardlab")}
     return {name: text.replace("shardlab", "shardproof") for name, text in all_files.items()}  # its own build folder
 
