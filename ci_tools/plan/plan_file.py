@@ -58,7 +58,7 @@ def hash_request(request: Request) -> str:
 def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return what of a plan a wheel states, so that its job can be planned again; what is empty is left out.
 
-    A build that no channel takes states no tag, and a commit only if its source was fetched. A candidate states
+    A build that no channel takes states no tag, and a source only if that was fetched. A candidate states
     what its release will: they have the same bytes.
     """
     source, config = plan.stated_commits
@@ -71,11 +71,12 @@ def list_origin(plan: Plan) -> tuple[tuple[str, str], ...]:
     )
     known = {"name": plan.project.name, "version": plan.project.version}
     edition = STABLE if edition.channel is Channel.TEST else edition
+    is_fetched = not isinstance(request.source, PathSource)
     has_tag = edition.channel is Channel.STABLE and not request.release.untagged
     said = {
-        "source": "" if isinstance(request.source, PathSource) else "fetched",
+        "source": "fetched" if is_fetched else "",
         "source:commit": source,
-        "source:sha256": plan.pins.source_sha256 if source else "",
+        "source:sha256": plan.pins.source_sha256 if source or is_fetched else "",
         "config": request.config,
         "config:commit": config,
         "config:sha256": hash_request(asked),

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,27 @@ def make_repository(folder: Path, python: str, requires: str = "") -> Path:
         project = own_backend.PYPROJECT.replace("[]", f'["{requires}"]').replace('backend-path = ["."]\n', "")
         files["pyproject.toml"] = project
     committed(write(folder, files))
+    git(folder, "tag", "v1.0")
+    return folder
+
+
+def write_upstream(folder: Path) -> bytes:
+    """Write a repository of Python files with a tag, and return its sdist."""
+    files = {"pyproject.toml": own_backend.PYPROJECT, "backend.py": own_backend.BACKEND, "tiny/__init__.py": ""}
+    committed(write(folder, {**files, "PKG-INFO": "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"}))
+    git(folder, "tag", "v1.0")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as sdist:
+        for path in (path for path in folder.iterdir() if path.name != ".git"):
+            sdist.add(path, f"tiny-1.0/{path.name}")
+    return packed.getvalue()
+
+
+def make_recipe(folder: Path, source: str) -> Path:
+    """Return a repository with a config for somebody else's source, and the tag of a release."""
+    platforms = '{linux-cpu: {owner: us, native: ["*.cpp"]}}'
+    config = f'package: tiny\nversion: "1.0"\nsource: {{{source}}}\npython: ["3.11"]\nplatforms: {platforms}\n'
+    committed(write(folder, {"fatwheel.yml": config}))
     git(folder, "tag", "v1.0")
     return folder
 

@@ -238,7 +238,7 @@ def _validate_here(options: argparse.Namespace, outside: Outside) -> Mapping[str
 
 def declare_verify(parser: Parser) -> None:
     parser.add_argument("wheel", metavar="WHEEL", help="the wheel: a file, or the address of one in any index")
-    text = "the repository of its source, or a folder with a clone; default: what the wheel states"
+    text = "the repository of its source, or of its recipe, or a folder with a clone; default: what the wheel states"
     parser.add_text("--source", "ADDRESS", text)
     parser.add_path("--config", "FILE", "the config of a wheel whose source is fetched, such as a recipe's")
     text = "where the remake goes, with what is found, as JSON in verdicts/; default: it is kept only if it differs"

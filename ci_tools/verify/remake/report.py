@@ -111,8 +111,9 @@ def forget(verdict: WheelVerdict) -> None:
 
 def list_lines(verdict: WheelVerdict) -> list[str]:
     """Return a verdict in sentences."""
-    stated, commit = verdict.stated, verdict.stated.said["source:commit"]
-    whence = f"job {stated.job} of commit {commit}{f' of {verdict.source}' if verdict.source else ''}"
+    stated, commit = verdict.stated, verdict.stated.said.get("source:commit", "")
+    of_commit = f"commit {commit}{f' of {verdict.source}' if verdict.source else ''}"
+    whence = f"job {stated.job} of {of_commit if commit else 'an sdist'}"
     if verdict.is_same:
         lines = [f"same: {stated.wheel} was made again from {whence}, and has the same bytes: {stated.sha256}"]
     else:

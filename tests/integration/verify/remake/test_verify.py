@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from tests.builders import own_backend, remade
 from tests.builders.remade import Released
 from tests.integration.conftest import REPOSITORY, CommandLine, Ran, own_python
 from tests.servers.assets import assets
+from tests.servers.package_index import index_of
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +126,37 @@ def test_the_same_requirements_are_installed_again_and_no_others_of_their_names(
     ran, _ = verify(fatwheel, made.wheel, made.repository, **env)
     assert ran.status == 1
     assert "hash" in ran.stderr.lower()
+
+
+@pytest.mark.parametrize("kind", [pytest.param("git", marks=pytest.mark.long), "sdist"])
+def test_a_wheel_by_a_recipe_is_made_again_by_its_config_or_from_the_repository_of_that(
+    fatwheel: CommandLine, tmp_path: Path, kind: str
+) -> None:
+    sdist = remade.write_upstream(tmp_path / "up")
+    pinned = hashlib.sha256(sdist).hexdigest()
+    sources = {"git": f"{tmp_path}/up, ref: v1.0", "sdist": f"{{name: tiny, version: '1.0', sha256: {pinned}}}"}
+    repository = remade.make_recipe(tmp_path / "recipes", f"{kind}: {sources[kind]}")
+    with index_of("tiny", {"tiny-1.0.tar.gz": sdist}) as index:
+        env = {"PIP_INDEX_URL": index.url}
+        ran = fatwheel("build", "recipes/fatwheel.yml", "--job", "pure", "--out", "dist", cwd=tmp_path, **env)
+        assert ran.status == 0, ran.stderr
+        wheel, config = next(tmp_path.glob("dist/*.whl")), ("--config", repository / "fatwheel.yml")
+        source = ("--source", repository)
+        made = [fatwheel("verify", wheel, *options, cwd=tmp_path, **env) for options in (config, source)]
+        refused = [fatwheel("verify", wheel, *options, cwd=tmp_path) for options in ((), (*source, *config))]
+    assert [(one.status, one.stdout.partition(":")[0]) for one in made] == [(0, "same")] * 2, made
+    assert [one.status for one in refused] == [2, 2]
+    assert "was made by a config that is not in its source" in refused[0].stderr
+    assert "--config is not for" in refused[1].stderr
+
+
+def test_a_config_is_no_option_for_a_wheel_whose_source_has_it(
+    fatwheel: CommandLine, released: Released, clone: Path, tmp_path: Path
+) -> None:
+    options = ("--source", clone, "--config", clone / "fatwheel.yml")
+    ran = fatwheel("verify", released.wheel, *options, cwd=tmp_path)
+    assert ran.status == 2
+    assert f"--config is not for {released.wheel.name}, whose config is the one at its commit" in ran.stderr
 
 
 @pytest.mark.parametrize(
