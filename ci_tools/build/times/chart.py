@@ -37,7 +37,9 @@ def write_chart(jobs: Sequence[TracedJob]) -> bytes:
     style = f"\n{(HERE / 'chart.css').read_text(encoding='utf-8')}"
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     told, longest_job = add_up(jobs), max((job.ended - job.began for job in jobs), default=0.0)
-    kinds = (kind for kind in WORDS if any(unit.how == kind for job in jobs for unit in job.units))
+    kinds = {kind: WORDS[kind] for kind in WORDS if any(unit.how == kind for job in jobs for unit in job.units)}
+    kinds |= {"memory": "memory in use"} if told.used else {}
+    kinds |= {"swap": "memory in swap"} if any(one.swapped for job in jobs for one in job.samples) else {}
     longest = sorted((unit for job in jobs for unit in job.units if unit.wall), key=lambda one: -one.wall)[:FEW]
     page = Template((HERE / "chart.html").read_text(encoding="utf-8")).substitute(
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
@@ -48,7 +50,7 @@ def write_chart(jobs: Sequence[TracedJob]) -> bytes:
         compiling=duration(told.compiling),
         peak=describe_size(told.peak),
         waited=duration(told.waited),
-        legend="".join(f'<li class="{_name(kind)}">{WORDS[kind]}</li>' for kind in kinds),
+        legend="".join(f'<li class="{_name(kind)}">{words}</li>' for kind, words in kinds.items()),
         charts="\n".join(_draw_job(job, longest_job) for job in jobs),
         rows="\n".join(map(_write_row, longest)),
     )
@@ -71,7 +73,7 @@ def _draw_job(job: TracedJob, width: float) -> str:
     figures = [units, duration(seconds), cores, describe_size(job.memory)]
     name = html.escape(job.name)
     return f"""\
-<figure><figcaption><strong>{name}</strong> {", ".join(figures)}</figcaption>
+<figure tabindex="0"><figcaption><strong>{name}</strong> {", ".join(figures)}</figcaption>
 <svg viewBox="0 0 {WIDTH} {height + MEMORY + 24}" role="img" aria-label="{name}: {", ".join(figures)}">
 {"".join(_draw_lines(seconds, scale, height + MEMORY + 8))}
 {bars}

@@ -37,7 +37,9 @@ def times_tables(builds: Builds) -> Iterator[Table]:
     for key, name in SIZES.items():
         _add_figures(table, name, key, totals, describe_size)
     yield table
-    yield _changes_table(*builds.values()) if len(totals) > 1 else _longest_table(*builds.values())
+    units = _changes_table(*builds.values()) if len(totals) > 1 else _longest_table(*builds.values())
+    if units.rows:
+        yield units
 
 
 def _add_figures(table: Table, name: str, key: str, totals: Sequence[BuildTotals], show: Show) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.build.times.chart import WORDS, write_chart
 from ci_tools.build.times.trace import SUFFIX, dump, find_jobs
 from tests.builders.times import job, unit
 from tests.integration.conftest import CommandLine
@@ -71,3 +72,16 @@ def test_the_chart_is_drawn_without_scripts(fatwheel: CommandLine, builds: Path,
     assert page.locator("g.compiled text").first.bounding_box()
     assert page.evaluate("document.documentElement.scrollWidth") <= 700
     assert complaints == []
+
+
+@pytest.mark.long
+def test_on_a_narrow_screen_wide_things_are_moved_and_each_colour_means_one(tmp_path: Path, browser: Browser) -> None:
+    units = [unit(f"csrc/attention/forward_{at}.cu", at, 1, how) for at, how in enumerate(WORDS)]
+    (tmp_path / "times.html").write_bytes(write_chart([job("linux-cpu", *units, swapped=1)]))
+    page = browser.new_page(viewport={"width": 390, "height": 800}, java_script_enabled=False)
+    page.goto((tmp_path / "times.html").as_uri())
+    widths = [box["width"] for what in ("svg", "tbody th") if (box := page.locator(what).first.bounding_box())]
+    assert (widths[0] >= 700, widths[1] >= 150) == (True, True)  # 390 pixels would show neither names nor times
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    colours = page.locator("li").evaluate_all("all => all.map(one => getComputedStyle(one, '::before').background)")
+    assert len({*colours}) == len(colours) == len(WORDS) + 2  # and those of the memory

@@ -123,6 +123,10 @@ def test_two_builds_are_compared_by_unit() -> None:
     assert lines[-2:] == [" a.cu|20.0 s, 3.0 GiB|5.0 s, 1.0 GiB", " new.cu|none|9.0 s, 1.0 GiB"]
 
 
+def test_two_builds_whose_units_took_the_same_have_no_table_of_changes() -> None:
+    assert [table.title for table in times_tables({"A": (SOME,), "B": (SOME,)})] == ["where the time went"]
+
+
 def test_the_chart_draws_each_unit_and_escapes_its_name() -> None:
     page = write_chart([job("one", unit("a&<b>.cu", 0, 9), unit("c.cu", 9, 1, UNCHANGED))]).decode()
     drawn = ET.fromstring(re.search("<svg.*</svg>", page, re.DOTALL)[0])  # type: ignore[index]  # noqa: S314
