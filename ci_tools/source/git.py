@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.machine.process import output, run, tail
+from ci_tools.machine.process import output, run
 from ci_tools.model.names import COMMIT
 from ci_tools.model.request import GitSource
 
@@ -295,14 +295,14 @@ def run_git(arguments: list[str], source: GitSource, folder: Path | None, enviro
         # Above the folder, git looks for none: `init` makes one there before anything else is in it.
         env = {**_variables(environ), "GIT_CEILING_DIRECTORIES": str(place.resolve().parent)}
         ended = run([*COMMAND, "-C", place, *which, *arguments], log=log, env=env, timeout=MINUTES * 60)
-        printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
+        printed = log.read_text(encoding="utf-8", errors="replace")
     if ended.status and arguments[0] == UPDATE[0] and not NETWORK.search(printed):
         _refuse_submodule(printed.replace(f"{folder}{os.sep}", ""), source)
     if ended.status and (lacked := LACKED.search(printed)):
         msg = f"{source.url} has no commit {lacked[1]}"
         raise InputError(msg, hint="name a repository that has it: this is another one, or its history was rewritten")
     if ended.status:
-        at = f" at {source.ref}" if source.ref else ""
+        at, last = f" at {source.ref}" if source.ref else "", printed.rstrip().rpartition("\n")[2]
         msg = f"git {arguments[0]} failed for {source.url}{at}: {last}"
         raise MachineError(msg, hint="check the address, the ref, the network, and that git may read it")
     return printed

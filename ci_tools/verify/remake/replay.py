@@ -17,7 +17,7 @@ from ci_tools.build import jobs
 from ci_tools.build.containers.engines import choose
 from ci_tools.build.units.launchers import OFF, SWITCH
 from ci_tools.config import loader
-from ci_tools.errors import InputError, ShallowError
+from ci_tools.errors import InputError, MachineError, ShallowError
 from ci_tools.machine.context import Outside
 from ci_tools.model.request import GitSource, Run
 from ci_tools.plan import make
@@ -118,7 +118,11 @@ def _plan_commit(
     """Return the plan of the config's commit, and what to say of its tag: the commit counts, wherever that is now."""
     tag = stated.said.get("tag", "")
     source, environ = GitSource(url=url, ref=tag or commit), outside.environ
-    now = git.find_tag(source, url, tag, environ) if tag else commit
+    try:
+        now = git.find_tag(source, url, tag, environ) if tag else commit
+    except MachineError as error:
+        error.hint += "; if the repository is gone, `--source` names a clone of it"
+        raise
     where = f"is at commit {now} now" if now else "is gone"
     notes = (f"the tag {tag} {where}: the wheel was made from {commit}, which counts",) if now != commit else ()
 

@@ -24,7 +24,7 @@ def fetch_wheel(named: str, folder: Path, outside: Outside) -> Path:
         if not WHEEL.fullmatch(path.name) or path.is_dir():
             raise InputError(f"{named} is not a wheel, expected a file that ends in .whl, or the address of one")
         if not path.is_file():
-            raise InputError(f"there is no file {named}")
+            raise InputError(f"there is no file {named}", hint="for a link of an index's page, give the whole address")
         return path
     from ci_tools.machine.http.client import Body, open_session  # noqa: PLC0415 - a file needs no client
 

@@ -167,6 +167,7 @@ def test_a_config_is_no_option_for_a_wheel_whose_source_has_it(
         pytest.param("cut-1.0-py3-none-any.whl", "not a zip file\n  hint: it was cut or changed", id="cut"),
         pytest.param("http://127.0.0.1:9/demo/", "is not the address of a wheel", id="address-of-a-page"),
         pytest.param("dmo-1.0-py3-none-any.whl", "there is no file dmo-1.0-py3-none-any.whl", id="no-file"),
+        pytest.param("../demo-1.0-py3-none-any.whl", "page, give the whole address", id="link-of-a-page"),
     ],
 )
 def test_what_cannot_be_verified_is_one_sentence(fatwheel: CommandLine, tmp_path: Path, wheel: str, said: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, MachineError
 from ci_tools.formats.wheel import record_hash
 from ci_tools.verify.remake.attested import WheelAttestation
 from ci_tools.verify.remake.difference import list_changes, list_different_members
@@ -77,3 +77,10 @@ def test_a_commit_without_the_config_says_that_it_was_not_committed(tmp_path: Pa
     with pytest.raises(InputError, match=r"has no fatwheel\.yml of demo") as caught:
         replay(stated, Named(str(tmp_path / "source")), write(tmp_path / "fetched", {"none": ""}), world(tmp_path))
     assert "commit it, tag that commit" in caught.value.hint
+
+
+def test_a_repository_that_does_not_answer_says_why_and_that_a_clone_will_do(tmp_path: Path) -> None:
+    stated = read_stated(write_stating_wheel(tmp_path / NAME))._replace(address="git://127.0.0.1:9/demo")
+    with pytest.raises(MachineError, match="errno=Connection refused") as caught:
+        replay(stated, Named(), tmp_path, world(tmp_path))
+    assert "`--source` names a clone of it" in caught.value.hint
