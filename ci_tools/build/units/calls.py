@@ -54,6 +54,7 @@ LONG = dict(
 JOINED = ("-idirafter", "-imacros", "-include", "-iquote", "-isystem", "-D", "-I", "-U", "-x")
 FOLDERS = frozenset({"-I", "-idirafter", "-iquote", "-isystem"})
 MACROS = frozenset({"-D", "-U"})
+NO_FILE = re.compile(r"-$|/dev/(?!shm/)")  # /dev/shm is a disk in memory
 COMPILES = frozenset({"-c", "-dc", "-dw"})
 # The object depends on none of these: where dependencies are written, how many threads work, and what is linked.
 INDIFFERENT = _list("-L -MD -MF -MMD -MP -MQ -MT -c -l -o -pipe -split-compile -t -x")
@@ -65,8 +66,8 @@ STRANGE = re.compile(
     r"-(ptx|cubin|fatbin|optix-ir|ltoir|dlto|lto|gen-opt-lto|run|keep.*|save-temps.*|odir|clean|time|ldir|qpp-config)"
     r"|-{1,2}(fatbin|cubin|ptx|optix-ir|ltoir|lto|keep|save-temps|run|gen-opt-lto|libdevice-directory|time|clean.*)(=.*)?"
     r"|-{1,2}fdevice-time-trace.*|(code=\[?)?lto_\d+.*|.*=?native|-aug-hls|-hls|--host-linker-script.*"
-    r"|-{1,2}f(profile|auto-profile|plugin|dump|modules?|pch|stack-usage|callgraph|time-report|test-coverage|branch-"
-    r"probabilities|save-optimization|diagnostics-add-output|embed-bitcode|cs-profile|crash).*"
+    r"|-da|-{1,2}f(profile|auto-profile|plugin|dump|modules?|pch|stack-usage|callgraph|time-report|test-coverage|branch-"
+    r"probabilities|opt-info|save-optimization|diagnostics-add-output|embed-bitcode|cs-profile|crash).*"
     r"|-{1,2}coverage|-gsplit-dwarf|-g(gdb|dwarf.*)?3|-frecord-.*|-specs.*|--specs.*|-wrapper|-B.*|-aux-info|-MJ.*|-M.+|-Wa|-Xassembler|-X(clang|arch.*)"
     r"|-emit-.*|-include-pch|-bundle|-opt-info|-load|-print-.*|-ftime-trace.*|-target-dir|-idp|-ddp|-dp"
 )
@@ -139,7 +140,7 @@ def read_link(call: CompilerCall) -> CompilerCall | None:
     output = dict(options).get("-o", "")
     inputs = [value for name, value in options if not name and Path(value).suffix in LINKED]
     asks = any(NO_UNIT.fullmatch(name) for name, _ in options if name not in LINKING or not call.is_nvcc)
-    if asks or PROBES.search(f"{call.cwd} {words}") or not inputs or not output or output.startswith("/dev/"):
+    if asks or PROBES.search(f"{call.cwd} {words}") or not inputs or not output or NO_FILE.match(output):
         return None
     parts = [part for word in words for part in word.split(",")]  # the linker's have one before them, -Wl or -Xlinker
     of_compiler = [part for word in words if not word.startswith("-Wl,") for part in word.split(",")]
@@ -186,7 +187,7 @@ def _explain(call: CompilerCall, language: str, given: Mapping[str, str], parts:
         "compiled and linked in one step": not COMPILES & given.keys(),
         "several sources in one call": len(call.sources) > 1,
         f"a source of the language {language}": language not in understood,
-        "no file for the object": given.get("-o", "-") == "-" or given["-o"].startswith("/dev/"),
+        "no file for the object": bool(NO_FILE.match(given.get("-o", "-"))),
         "no name for the list of headers": not names_list,
         "DEPENDENCIES_OUTPUT": bool({"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"} & call.environ.keys()),
     }

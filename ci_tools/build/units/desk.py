@@ -37,12 +37,14 @@ FIRST = "first"
 TRACED = "FATWHEEL_UNITS_TRACE"  # the variable of what a launcher runs: the file for trace.c, if it is traced
 REFUSED = b"fatwheel: it is not compiled any more, as the time limit is near\n"
 FORMAT = "3"  # of what the store holds: another one is not taken
+# Variables with options for nvcc's programs, which it does not show among its words (nvcc.profile).
+OPTIONS = ("CUDAFE_FLAGS", "CICC_FLAGS", "PTXAS_FLAGS", "OPENCC_FLAGS", "NVVMIR_LIBRARY_DIR")
 # Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).
 VARIABLES = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH"),
-    *("LANG", "LC_ALL", "LC_MESSAGES", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "NVVMIR_LIBRARY_DIR"),
+    *("LANG", "LC_ALL", "LC_MESSAGES", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"),
     *("LIBRARY_PATH", "LD_RUN_PATH", "LDEMULATION", "GNUTARGET"),
-    *("INCLUDES", "SYSTEM_INCLUDES", "CUDAFE_FLAGS", "CICC_FLAGS", "PTXAS_FLAGS", "OPENCC_FLAGS", "LD_LIBRARY_PATH"),
+    *("INCLUDES", "SYSTEM_INCLUDES", "LD_LIBRARY_PATH", *OPTIONS),
 )
 
 
@@ -326,7 +328,8 @@ class Desk:
         """Return the name of a unit's object."""
         places = _list_places(call)
         told = (FORMAT, self.files.identify(call), self.seeds.seed(call), call.program.name, call.language)
-        return digest_value([*told, *call.flags, *places, text.digest])
+        options = [f"{name}={call.environ[name]}" for name in OPTIONS if name in call.environ]
+        return digest_value([*told, *call.flags, *options, *places, text.digest])
 
     def _find_unchanged(
         self, unit: str, digest: str, names: FolderNames, store: UnitStore

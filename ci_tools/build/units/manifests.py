@@ -33,7 +33,7 @@ CLOCK = re.compile(rb"__(TIMESTAMP|DATE|TIME)__")
 PROGRAMS = ("cc1", "cc1plus", "as")  # that gcc calls to make an object; clang does it all itself
 LINKERS = ("collect2", "ld")
 OF_LINKS = (*LINKERS, "lto-wrapper", "lto1")  # the last two compile what an object has of gcc's own code
-SEARCHED = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "PATH")  # where a compiler looks for its programs
+SEARCHED = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "PATH")  # where a compiler's programs are found
 OF_TOOLKIT = ("bin/*", "nvvm/bin/*", "nvvm/lib64/*", "nvvm/libdevice/*")
 LIBRARY = re.compile(r"(/\S+) \(0x")  # in what ldd prints
 
@@ -120,8 +120,10 @@ def _list_toolkit(nvcc: Path) -> list[str]:
 
 
 def _find_programs(program: Path, environ: Mapping[str, str], more: Sequence[str]) -> Iterator[str]:
-    """Yield a compiler, the programs that it calls, and the shared libraries of all of them."""
+    """Yield a compiler, the programs that it calls, the shared libraries of all of them, and its default options."""
     asked = () if program.name == "nvcc" else (*PROGRAMS, *more)
+    specs = output([program, "-print-file-name=specs"], env=environ) if asked else ""  # a path if there is a file
+    yield from [specs] if specs and Path(specs).is_absolute() else []
     said = (output([program, f"-print-prog-name={name}"], env=environ) or "" for name in asked)
     for found in (str(program), *said):
         place = shutil.which(found, path=environ.get("PATH")) if found else None

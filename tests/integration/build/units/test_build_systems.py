@@ -59,10 +59,22 @@ MESON = """\
 project('demo', 'cpp', version: '1.0')
 import('python').find_installation().extension_module('demo', 'binding.cpp', 'kernel.cpp', install: true)
 """
+CUDA_MESON = """\
+project('demo', 'cpp', 'cuda', version: '1.0')
+for_one = '-gencode=arch=compute_90,code=sm_90'
+import('python').find_installation().extension_module('demo', 'binding.cpp', 'kernel.cu', install: true,
+    cuda_args: [for_one, '-Xcompiler', '-fPIC'], link_args: for_one)
+"""
+OF_CUDA = {
+    "meson.build": CUDA_MESON,
+    "kernel.cu": "__global__ void k(int* x) { *x = 42; }\nint answer() { k<<<1, 1>>>(nullptr); return 42; }\n",
+    "fatwheel.yml": CONFIG.replace("linux-cpu: {", 'linux-cuda: {cuda: ["13.0"], archs: ["9.0"], '),
+}
 PROJECTS = {
     "setuptools": ('"setuptools>=77"', "setuptools.build_meta", {"setup.py": SETUP, "beside.py": "one = 1\n"}, 2),
     "scikit-build-core": ('"scikit-build-core>=0.10"', "scikit_build_core.build", {"CMakeLists.txt": CMAKE}, 3),
     "meson": ('"meson-python"', "mesonpy", {"meson.build": MESON}, 2),
+    "meson-with-cuda": ('"meson-python"', "mesonpy", OF_CUDA, 2),
 }
 
 
@@ -82,7 +94,7 @@ def test_the_second_build_compiles_and_links_nothing_nor_does_that_of_a_version_
     project = PROJECT.format(requires=requires, backend=backend)
     committed(write(tmp_path / "demo", {**SOURCES, **files, "pyproject.toml": project}))
     shutil.copytree(tmp_path / "demo", tmp_path / "another/demo")
-    job = f"linux-cpu-cp{VERSION.replace('.', '')}"
+    job = f"{'linux-cuda-cu130' if files is OF_CUDA else 'linux-cpu'}-cp{VERSION.replace('.', '')}"
     cache = {"FATWHEEL_CACHE": str(tmp_path / "cache")}
     place = {"FATWHEEL_UNITS": f"dir:{tmp_path}/place/units"}
     first = build(fatwheel, tmp_path / "demo", job, tmp_path / "1", **cache, **place)

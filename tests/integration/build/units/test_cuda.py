@@ -87,6 +87,12 @@ def test_sources_of_equal_text_have_objects_of_their_own(units: Units) -> None:
     assert found[0] != found[1]
 
 
+def test_options_that_a_variable_has_for_a_program_of_nvcc_count(units: Units) -> None:
+    write(units.folder / "told", {"a.cu": KERNEL % "1"})
+    found = [units.compile("nvcc", "-arch=sm_90", "a.cu", at="told", PTXAS_FLAGS=f"-O{level}") for level in "03"]
+    assert ([how for _, how in found], found[0] != found[1]) == (["compiled", "compiled"], True)
+
+
 @pytest.mark.parametrize(("program", "options"), [("ptxas", ("-O0", "-O3")), ("nvlink", ("", "--verbose"))])
 def test_a_program_of_nvcc_that_is_replaced_under_its_name_is_another(
     program: str, options: tuple[str, str], cuda_home: Path, store: UnitStore, tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,6 +114,27 @@ def test_a_compiler_that_is_replaced_under_its_name_is_another(
         own.chmod(0o755)
         with open_units(tmp_path, store) as replaced:
             found.append(replaced.compile("g++", "r.cpp"))
+    assert [how for _, how in found] == [COMPILED, COMPILED]
+    assert found[0] != found[1]
+
+
+def test_other_default_options_make_another_compiler_of_gcc(
+    store: UnitStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gcc reads them from the file `specs` beside its programs, if there is one, as conda's has it."""
+    real, found = Path(shutil.which("g++") or "").resolve(), []
+    library = Path(subprocess.run([real, "-print-libgcc-file-name"], capture_output=True, text=True, check=True).stdout)
+    folder = tmp_path / "own/lib/gcc" / library.parent.relative_to(library.parents[2])
+    write(tmp_path, {"source/r.cpp": "int f() { return 1; }\n", "own/bin/none": ""})
+    shutil.copy2(real, tmp_path / "own/bin/g++")
+    folder.mkdir(parents=True)
+    for path in library.parent.iterdir():
+        (folder / path.name).symlink_to(path)
+    monkeypatch.setenv("PATH", f"{tmp_path}/own/bin:{os.environ['PATH']}")
+    for option in ("-O0", "-O2"):
+        write(folder, {"specs": f"*cc1plus:\n+ {option}\n\n"})
+        with open_units(tmp_path, store) as own:
+            found.append(own.compile("g++", "r.cpp"))
     assert [how for _, how in found] == [COMPILED, COMPILED]
     assert found[0] != found[1]
 

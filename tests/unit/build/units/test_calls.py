@@ -38,6 +38,7 @@ UNITS: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
         "cu", "a.o", ("-O3", "-gencode", "arch=compute_90,code=[sm_90]", "-rdc", "true"),
     ),
     "threads-make-no-other-object": ("nvcc --threads 4 -t=2 -dc a.cu -o a.o", "cu", "a.o", ("-dc",)),
+    "a-disk-in-memory": ("gcc -c a.c -o /dev/shm/a.o", "c", "/dev/shm/a.o", ()),  # noqa: S108 - no file
     "a-host-file-by-nvcc": ("nvcc -x c++ -c a.cpp -o a.o", "c++", "a.o", ()),
 }  # fmt: skip
 PLAIN = {
@@ -62,6 +63,8 @@ PLAIN = {
     "split-debug-information": ("g++ -gsplit-dwarf -c a.cpp -o a.o", "-gsplit-dwarf"),
     "kept-files": ("nvcc --keep -c a.cu -o a.o", "--keep"),
     "trace": ("nvcc --fdevice-time-trace t.json -c a.cu -o a.o", "-fdevice-time-trace"),
+    "a-report-beside": ("g++ -fopt-info-vec=list -c a.cpp -o a.o", "-fopt-info-vec=list"),
+    "dumps": ("nvcc -Xcompiler -O2,-da -c a.cu -o a.o", "-da"),
     "words-for-the-assembler": ("g++ -Wa,-a=list -c a.cpp -o a.o", "-Wa"),
     "dependencies-of-the-old-kind": ("g++ -Wp,-MD,a.d -c a.cpp -o a.o", "-MD"),
 }
