@@ -45,20 +45,22 @@ class Handed(NamedTuple):
     heads: tuple[Handover, ...] = ()
     sayings: tuple[str, ...] = ()
 
+    @property
+    def whole(self) -> str:
+        """Why the job is built whole; "" if it is not."""
+        return next((head.whole for head in self.heads if head.whole), "")
+
     def describe(self) -> Iterator[str]:
         """Yield lines for a person about what is taken, and what is not."""
-        whole = next((head.whole for head in self.heads if head.whole), "")
         units, shards = sum(len(head.units) for head in self.heads), len(self.heads)
         taken = f"{units} compile units handed over by {shards} shards" if shards else "no shard handed over any unit"
-        yield f"built whole: {whole}" if whole else taken
-        yield from self.sayings
+        yield from (f"built whole: {self.whole}",) if self.whole else (taken, *self.sayings)
 
-    @staticmethod
-    def list_missing(report: UnitReport) -> Iterator[str]:
-        """Yield a line about the units that a link compiled, if there are any."""
+    def list_missing(self, report: UnitReport) -> Iterator[str]:
+        """Yield a line about the units that a link compiled, if there are any that a shard should have compiled."""
         names = [unit.source for unit in report.units if unit.how in {COMPILED, FAILED, PLAIN}]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        if names:
+        if names and not self.whole:
             yield f"compiled at the link, as no shard handed them over: {', '.join(names[:SHOWN])}{more}"
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from ci_tools.machine.storage import sha256_of
+from tests.builders import own_backend
 from tests.builders.sources import committed, write
 from tests.integration.build.units.test_build_systems import PROJECT, VERSION
 from tests.integration.conftest import CommandLine, Ran
@@ -229,6 +230,20 @@ def test_a_build_that_runs_its_own_tools_is_built_whole(fatwheel: CommandLine, t
     assert json.loads((shard / "shard.json").read_text())["whole"] == "it runs its own program tool"
     digest, said = lab.link("linked", shard)
     assert f"{JOB}: built whole: it runs its own program tool" in said
+    assert "is missing" not in said  # shard 2/2, which would have nothing to hand over
+    assert "compiled at the link" not in said
+    assert digest == lab.link("alone")[0]
+
+
+def test_a_build_that_imports_what_it_compiles_is_built_whole(fatwheel: CommandLine, tmp_path: Path) -> None:
+    line = '        files[f"tiny/{library}"] = read(library)\n'
+    importing = f'        subprocess.run([sys.executable, "-c", "import fast"], check=True)\n{line}'
+    backend = own_backend.BACKEND.replace(line, importing)
+    config = {"fatwheel.yml": CONFIG.replace("shardlab", "tiny"), "tiny/__init__.py": ""}
+    committed(write(tmp_path / "project", {**own_backend.FILES, "backend.py": backend, **config}))
+    lab = Lab(fatwheel, tmp_path)
+    digest, said = lab.link("linked", lab.compile("1/2"))
+    assert f"{JOB}: built whole: its build does not run through without its objects (" in said
     assert digest == lab.link("alone")[0]
 
 
