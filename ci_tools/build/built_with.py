@@ -70,12 +70,13 @@ def _python(interpreter: Path) -> tuple[str, str]:
         flags = sysconfig.get_config_var("CFLAGS") or ""
     else:
         version, _, flags = (output([interpreter, ISOLATED, "-c", PYTHON]) or "").partition("\n")
+    # Paths differ between machines, and change no bytes.
     return version, " ".join(word for word in flags.split() if "/" not in word)
 
 
 def _compiler(variables: Mapping[str, str]) -> str:
     """Return the first line that the C++ compiler prints for `--version`."""
-    command = shlex.split(variables.get("CXX", "")) or ["c++"]
+    command = shlex.split(variables.get("CXX", "")) or ["c++"]  # it may hold options, too
     program = shutil.which(command[0], path=variables.get("PATH"))
     said = output([program, *command[1:], "--version"], env=variables) if program else None
     return (said or "").partition("\n")[0]
@@ -115,5 +116,5 @@ def _system() -> str:
         return f"Windows {platform.version()}"
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
+    except (OSError, KeyError):  # an image without /etc/os-release
         return platform.platform(terse=True)

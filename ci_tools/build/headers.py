@@ -71,7 +71,7 @@ def possible_files(includes: Includes, files: Iterable[str]) -> dict[str, Source
     queue, found = [file for file in dict.fromkeys(files) if includes.has(file)], dict[str, SourceLine]()
     for file in queue:  # the loop body appends to it
         for include in includes.of(file):
-            own = includes.beside(include) or includes.own(include.header)
+            own = includes.beside(include) or includes.own(include.header)  # a quoted include looks there first
             if len(own) == 1 and own[0] not in found and own[0] not in queue:
                 found[own[0]] = include.place
                 queue.append(own[0])

@@ -127,7 +127,7 @@ def _build_one_by_one(
             checks.audit([file.path for file in files], planned.plan, outside)
         except (Rejected, MachineError) as error:
             for path in (out / name for name in names if name):
-                path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)  # a bad file must not be published by a later command
                 receipts.path_of(path).unlink(missing_ok=True)
             outside.reporter.say(f"{job.name if job else SDIST} failed; the others are still built")
             failed.append(error)
@@ -167,7 +167,7 @@ def _refuse_machine(
     """
     torch, places = planned.plan.request.build.torch, room.BuildFolders(folders.base_folder(), outside.cache, out)
     includes = headers.all_includes(planned.tree) if any(job.accelerator for job in jobs) else ()
-    room.refuse_no_room(room.needs_of(jobs, planned.tree, places, includes, torch=torch))
+    room.refuse_no_room(room.needs_of(jobs, planned.tree, places, includes, torch=torch))  # before an hour of work
     chosen = {job.name: choose(job, planned.catalog, outside) for job in jobs}
     for name, choice in chosen.items():
         if choice:
@@ -233,7 +233,7 @@ def working_in(out: Path, outside: Outside) -> Iterator[None]:
     """Lock the output folder against other runs; a folder we make gets a .gitignore, since it may lie in the source."""
     with hold_lock(out / LOCK, outside.reporter.say):
         _sweep(out)
-        if all(map(_is_ours, out.iterdir())):
+        if all(map(_is_ours, out.iterdir())):  # in a folder with a person's files, it would hide theirs from git
             with write_atomically(out / ".gitignore") as file:  # under the lock: another run would remove it unfinished
                 file.write(MADE)
         yield
@@ -293,7 +293,7 @@ def _build_or_keep(
             _complete_sdist(planned, built.path, outside)
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, before = built.built_with._replace(archs=archs), compiled.seconds if compiled else 0.0
-    seconds = before + time.monotonic() - started
+    seconds = before + time.monotonic() - started  # the first attempt counts, too
     for number, each in enumerate(names):
         made = _write_receipt(built.path.with_name(each), planned, job, (key, seconds, built_with), outside)
         made = made._replace(own_seconds=0.0 if number else built.seconds)  # its twin for PyPI is a copy
@@ -328,6 +328,7 @@ def _complete_sdist(planned: Planned, sdist: Path, outside: Outside) -> None:
     shown = [one for found in planned.evidence.platforms for one in (found.shown, *found.apart.values())]
     compiled = [call.source for one in shown for library in one.built for call in library.compiles]
     sources = [name for name in dict.fromkeys(compiled) if name in tree.names and not name.startswith(fetched)]
+    # Other backends pack what is in the checkout, whatever the build names.
     if planned.plan.project.backend in SETUPTOOLS and (added := add_sources(sdist, sources, tree, folder)):
         outside.reporter.say(f"{sdist.name} gets what other platforms compile as well: {', '.join(added)}")
     includes = Includes(tree)

@@ -141,7 +141,7 @@ def _pedigree(request: Request) -> Pedigree | None:
     patches = [
         Patch(
             type=PatchClassification.UNOFFICIAL,
-            diff=Diff(url=XsUri(f"{quote(patch.file)}#sha256={patch.sha256}")),
+            diff=Diff(url=XsUri(f"{quote(patch.file)}#sha256={patch.sha256}")),  # a file name may hold a space
             resolves=[IssueType(type=IssueClassification.DEFECT, description=patch.reason)],
         )
         for patch in request.patches

@@ -44,7 +44,7 @@ def _escapes(archive: tarfile.TarFile) -> Iterator[tuple[str, str, str, str]]:
 
 def _refusal(member: tarfile.TarInfo) -> str:
     try:
-        tarfile.data_filter(member, "/nowhere")
+        tarfile.data_filter(member, "/nowhere")  # nothing is written: the filter only computes the path
     except tarfile.FilterError as error:
         return str(error)
     return ""
@@ -58,7 +58,7 @@ def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[t
         yield "names", "it does not unpack to one folder of its name", ", ".join(sorted(tops)) or "nothing", top
     try:
         file = archive.extractfile(f"{top}/PKG-INFO")
-    except KeyError:
+    except KeyError:  # PEP 517 demands one, a broken backend leaves it out
         file = None
     content = file.read(MAX_DIST_INFO_BYTES).decode("utf-8", "replace") if file else ""
     headers = read_headers(content, f"{path.name}: PKG-INFO")
@@ -76,7 +76,7 @@ def unpack_sdist(path: Path, folder: Path) -> Tree:
     except (tarfile.TarError, EOFError, OSError) as error:
         raise Rejected(f"{path.name} cannot be unpacked: {error}") from error
     root = folder / path.name.removesuffix(".tar.gz")
-    files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())
+    files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())  # a broken link is a member, too
     return Tree(root, tuple(sorted(file.relative_to(root).as_posix() for file in files)))
 
 

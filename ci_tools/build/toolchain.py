@@ -133,7 +133,7 @@ class Toolchains:
         python = self.interpreter_of(job)
         if why or python is None:
             raise MachineError(f"{job.name} cannot be built here: {why}")
-        if job.kind is JobKind.PURE:
+        if job.kind is JobKind.PURE:  # nothing is compiled
             return Toolchain(identity="none", python=python)
         if is_cross := self._is_cross(job):
             self.reporter.say(f"{job.name} is compiled for {job.platform} by {cross.compiler_of(self.environ)}")

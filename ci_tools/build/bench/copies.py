@@ -43,7 +43,7 @@ class Copies:
 
     def put(self, place: Path, first: Path, *over: Path) -> Path:
         """Put a copy of the first folder at `place`, and copies of the others over it; return `place`."""
-        name = _name(first, *over) if self._may_keep(first) else ""
+        name = _name(first, *over) if self._may_keep(first) else ""  # without a name it is not kept
         if stamp := self._take(name, place) if name else "":
             self._taken[place] = _Copy(name, stamp)
             return place
@@ -82,7 +82,7 @@ class Copies:
         """Keep the copies for later builds, and remove those that have waited too long for one."""
         for place, (name, stamp) in self._taken.items():
             if place.is_dir() and len([*self.kept.glob(f"{name}.*{STAMP}")]) < MOST:
-                kept = self.kept / f"{name}.{place.stat().st_ino}"
+                kept = self.kept / f"{name}.{place.stat().st_ino}"  # a name of its own: no other folder has the number
                 with suppress(OSError):
                     place.rename(kept)
                     (self.kept / f"{kept.name}{STAMP}").write_text(stamp, encoding="utf-8")
@@ -141,7 +141,7 @@ class Installations:
         before, start = {*_files(environment.path)}, environment.log.stat().st_size
         install()
         with environment.log.open("rb") as log:
-            log.seek(start)
+            log.seek(start)  # only what this installation has printed
             if BUILDS not in log.read():
                 self._known[key] = self._keep(environment, before)
 

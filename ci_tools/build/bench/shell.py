@@ -91,7 +91,7 @@ def _resolve_command(command: str, what: str, shell: Shell) -> list[str]:
     if path is None:
         msg = f"{what} cannot be started: there is no command {program}"
         raise Rejected(msg, hint="name the program that runs a script: `bash packaging/prepare.sh`")
-    if "/" in program and not os.access(own, os.X_OK):
+    if "/" in program and not os.access(own, os.X_OK):  # a program on PATH was found because it can be run
         msg = f"{what} cannot be started: {program} is not executable"
         raise Rejected(msg, hint=f"`git update-index --chmod=+x {program}`, or run it by `bash` or `python`")
     return [path, *rest]
@@ -126,7 +126,7 @@ def build_error(log: Path, what: str, start: int = 0, source: Path | None = None
 def add_cause(error: FatwheelError) -> FatwheelError:
     """Return an error of an installer or of a backend's start, with the cause that its own words show, if known."""
     found = explain(error.message, INSTALL) or explain(error.message, BUILD)
-    if found and not error.hint:
+    if found and not error.hint:  # the error's own hint knows more
         error.hint, error.page = f"{found.says}: {found.hint}", found.page
     return error
 

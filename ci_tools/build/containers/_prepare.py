@@ -36,7 +36,7 @@ def main() -> int:
     if done.returncode:
         return 3
     packages = next((Path(folder) / "lib").glob("python*/site-packages"))
-    (packages / "fatwheel.pth").write_text(f"{toolkit}\n", encoding="utf-8")
+    (packages / "fatwheel.pth").write_text(f"{toolkit}\n", encoding="utf-8")  # the toolkit is mounted, not installed
     return 0
 
 

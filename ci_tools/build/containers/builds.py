@@ -107,10 +107,10 @@ class Container:
             *(Mount(place, OUT, is_writable=True), *list_cache(outside.cache)),
             *([Mount(shards, f"{OUT}/{SHARDS}/{job.name}", is_writable=True)] if part else []),
         )
-        command = [PYTHON, "-I", "-S", LIFELINE, PYTHON, "-I", "-m", "ci_tools"]
+        command = [PYTHON, "-I", "-S", LIFELINE, PYTHON, "-I", "-m", "ci_tools"]  # the lifeline needs no package
         command += ["build", str(config), "--plan", PLAN, "--job", job.name, "--out", OUT, *part]
         command += ["--trust-source"] if outside.trusts_source else []
-        left = (outside.ends - time.monotonic()) / 60
+        left = (outside.ends - time.monotonic()) / 60  # of now: it may have fetched the image
         command += ["--time-limit", str(max(1, int(left)))] if left < math.inf else []
         minutes, told = INSTALLING + job.minutes, {IMAGE: self.runs.image.name}
         ended = self.runs.run(command, mounts, log=log, minutes=minutes, variables=told)
@@ -145,12 +145,12 @@ def explain_failure(ended: Ended, what: str, places: dict[str, Path]) -> Fatwhee
     if ended.timed_out:
         return Rejected(f"{what} took longer than {ended.seconds / 60:.0f} minutes", hint=f"log: {ended.log}")
     printed = tail(ended.log, 200, ended.start)
-    kind = ERRORS.get(ended.status)
+    kind = ERRORS.get(ended.status)  # 137, say, is the engine's
     if kind is None or SAID not in printed:
         return MachineError(f"{what} ended with status {ended.status}: {complaint(ended)}", hint=f"log: {ended.log}")
     for inside, here in places.items():
         printed = printed.replace(inside, str(here))
-    lines = printed[printed.rindex(SAID) + len(SAID) :].splitlines()
+    lines = printed[printed.rindex(SAID) + len(SAID) :].splitlines()  # the build may print such a line
     hint = next((line.strip().removeprefix("hint: ") for line in lines if line.startswith("  hint: ")), "")
     page = next((line.strip().removeprefix(SEE) for line in lines if line.startswith(f"  {SEE}")), "")
     message = "\n".join(line for line in lines if not line.startswith(("  hint: ", f"  {SEE}")))
@@ -185,7 +185,7 @@ def read_requirements() -> Requirements:
     if not asked:
         msg = "what Fatwheel requires is not known here: it is neither installed nor beside its pyproject.toml"
         raise MachineError(msg)
-    asked = [one for one in asked if "extra ==" not in one]
+    asked = [one for one in asked if "extra ==" not in one]  # of tests and docs
     return Requirements(tuple(asked), tuple(_pin(asked)))
 
 

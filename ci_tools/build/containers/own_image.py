@@ -19,7 +19,7 @@ class _EngineConnection(HTTPConnection):
     """A connection to an engine by its socket: no network is used."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
+        super().__init__("localhost", timeout=PATIENCE)  # HTTP asks for a name; none is looked up
         self._path = path
 
     def connect(self) -> None:

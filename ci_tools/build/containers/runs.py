@@ -72,7 +72,7 @@ class Runs:
     ) -> Ended:
         """Run a command in a container that is removed afterwards; its output is appended to the log."""
         environ = {**self.outside.environ, **self.settings.passed}
-        name = f"fatwheel-{secrets.token_hex(8)}"
+        name = f"fatwheel-{secrets.token_hex(8)}"  # two runs may start at once
         with self._hold(name), tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
             pipe, home = Path(folder) / "input", Path(folder) / "home"
             os.mkfifo(pipe)
@@ -82,7 +82,7 @@ class Runs:
             try:
                 return run(["sh", "-c", HOLD, pipe, *words], log=log, env=environ, timeout=minutes * 60)
             finally:
-                self._remove(name)
+                self._remove(name)  # also where the client was killed by its time limit
 
     def spell(
         self, name: str, command: Sequence[str], mounts: Iterable[Mount], variables: Mapping[str, str]
@@ -92,7 +92,7 @@ class Runs:
         user = "0:0" if self.engine.is_rootless else f"{os.getuid()}:{os.getgid()}"
         told = {**variables, **self.settings.told}
         return [
-            *(self.engine.program, "run", "--rm", "--interactive", "--pull=never"),
+            *(self.engine.program, "run", "--rm", "--interactive", "--pull=never"),  # the image's id is part of the key
             *("--name", name, "--label", f"{LABEL}={os.getuid()}", "--user", user, "--workdir", "/"),
             *("--security-opt", "label=disable"),  # SELinux would hide the mounted folders, or have them relabelled
             *(word for mount in (*mounts, *self.settings.mounts) for word in ("--mount", mount.spell())),
@@ -110,7 +110,7 @@ class Runs:
         locks = own_locks(base_folder())
         asked = ("ps", "--all", "--filter", f"label={LABEL}={os.getuid()}", "--format", "{{.Names}}")
         for left in (output([self.engine.program, *asked], env=self.outside.environ) or "").split():
-            with suppress(Timeout), FileLock(locks / f"{left}.lock", timeout=0):
+            with suppress(Timeout), FileLock(locks / f"{left}.lock", timeout=0):  # its run still lives
                 self._remove(left)
                 (locks / f"{left}.lock").unlink(missing_ok=True)
         with FileLock(locks / f"{name}.lock"):
@@ -170,7 +170,7 @@ def _folders(words: str) -> Iterator[Path]:
         path = Path(unquote(urlsplit(word).path) if word.startswith("file:") else word)
         # An index names its files by paths relative to it: its pages are in a folder of their own (PEP 503).
         whole = path.parent if path.name == "simple" else path
-        if path.is_absolute() and path.exists():
+        if path.is_absolute() and path.exists():  # pip takes a relative one from the working folder
             yield whole
 
 

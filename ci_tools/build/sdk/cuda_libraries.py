@@ -209,5 +209,5 @@ def _link_names(folder: Path) -> None:
     """Add the names that linkers look for to a folder of libraries: libcudart.so beside libcudart.so.13."""
     for path in sorted(folder.glob("lib*.so.*")):
         link = path.with_name(path.name.partition(".so.")[0] + ".so")
-        if not os.path.lexists(link):
+        if not os.path.lexists(link):  # a link whose target is missing counts
             link.symlink_to(path.name)

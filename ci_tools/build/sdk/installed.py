@@ -98,7 +98,7 @@ class InstalledCompilers(NamedTuple):
             start = self.environ.get(variable[1]) if variable else str(self.root)
             found += sorted(Path(start).glob(VARIABLE.sub("", place).lstrip("/"))) if start else []
         on_path = shutil.which(self.kind.compiler, path=self.environ.get("PATH", ""))
-        found += [Path(on_path).resolve().parent.parent] if on_path else []
+        found += [Path(on_path).resolve().parent.parent] if on_path else []  # it may be a link
         yield from (home.resolve() for home in found if (home / "bin" / self.kind.compiler).exists())
 
 
@@ -155,7 +155,7 @@ def find_msvc(environ: Mapping[str, str]) -> tuple[Msvc, ...]:
     pattern = f"{TOOLSETS}/14.*/{PROGRAMS}/cl.exe"  # an update may leave the folder of an older toolset behind
     places = ((product, home, path) for product, home in homes for path in home.glob(pattern))
     found = [Msvc(product, home, path.relative_to(home / TOOLSETS).parts[0]) for product, home, path in places]
-    return tuple(sorted(found, key=lambda each: parse_version(each.toolset), reverse=True))
+    return tuple(sorted(found, key=lambda each: parse_version(each.toolset), reverse=True))  # 14.9 comes before 14.44
 
 
 def _find_vswhere(environ: Mapping[str, str]) -> Path | None:
@@ -206,7 +206,7 @@ def msvc_variables(msvc: Msvc, environ: Mapping[str, str], scratch: Path) -> dic
     # In a file, as cmd.exe reads its command line by rules that no quoting of another program keeps to.
     script.write_text(SCRIPT.format(setup=msvc.setup, toolset=msvc.toolset), encoding="utf-8", newline="\r\n")
     said = output([environ.get("COMSPEC", "cmd.exe"), "/d", "/c", script], env=environ, encoding="utf-8")
-    known = {name.upper(): value for name, value in environ.items()}
+    known = {name.upper(): value for name, value in environ.items()}  # Windows' names of variables have no case
     pairs = (line.partition("=") for line in (said or "").splitlines())
     changed = {name.upper(): value for name, _, value in pairs if name and known.get(name.upper()) != value}
     if "INCLUDE" not in changed or "LIB" not in changed:

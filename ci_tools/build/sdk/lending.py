@@ -61,7 +61,7 @@ def lend_torch(
     what looks for its files there, unless links are not allowed: Python finds the copy by the .pth file.
     """
     packages = isolated.packages
-    if (packages / "torch").exists():
+    if (packages / "torch").exists():  # the project's own requirement has installed one
         return ()
     torch = find_torch(wanted, place.catalog, place.outside, {**isolated.variables, **variables})
     answers = open_answers(torch, speaks_for, place.outside) if speaks_for else ()

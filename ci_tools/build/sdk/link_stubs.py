@@ -27,7 +27,7 @@ def exports_of(library: Path) -> dict[str, bool]:
     """Return the names of the symbols that a library defines for others, and whether each is data."""
     with library.open("rb") as file:
         found = read_elf(Extent.whole(file)).symbols(".dynsym")
-        defined = [symbol for symbol in found if symbol.section and symbol.is_visible]
+        defined = [symbol for symbol in found if symbol.section and symbol.is_visible]  # 0: it is undefined
         return {symbol.name: symbol.kind == DATA for symbol in defined if symbol.name not in OF_START}
 
 

@@ -242,7 +242,7 @@ class Parts:
             content = self.archive.read(record)
             self._record = hashlib.sha256(content).hexdigest()
             rows = csv.reader(io.StringIO(content.decode("utf-8")))
-            self.digests = {row[0]: row[1] for row in rows if len(row) > 1 and row[1]}
+            self.digests = {row[0]: row[1] for row in rows if len(row) > 1 and row[1]}  # RECORD has no hash of itself
 
 
 def _refuse_outside(member: str, wheel: str) -> str:

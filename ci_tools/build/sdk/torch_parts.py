@@ -95,7 +95,7 @@ def make_torch(parts: Parts, pythons: Iterable[str], folder: Path, outside: Outs
     libraries = [name for name in parts.names if LIBRARY.fullmatch(name)]
     read = [name for name in libraries if name.rpartition("/")[2] in READ]
     with outside.reporter.step(f"fetch the build parts of {parts.offer.file}") as step:
-        content = parts.read("torch/version.py")
+        content = parts.read("torch/version.py")  # first: the wheel may not be the one that the catalog knows
         refuse_record(parts, outside)
         parts.copy([*filter(WANTED.match, parts.names), *read], site, step.progress)
         requires = _write_metadata(parts, site)

@@ -103,7 +103,7 @@ class LayeredStore(UnitStore):
 def read_handovers(folder: Path, job: str, inputs: Mapping[str, str]) -> Handed:
     """Return what a job's shards left below a folder; one of other inputs is not taken, and reported."""
     taken, sayings = dict[Path, Handover](), list[str]()
-    for path in sorted(folder.rglob(HEAD)):
+    for path in sorted(folder.rglob(HEAD)):  # artifacts may be unpacked at any depth
         try:
             found = json_file.structure_bytes(path.read_bytes(), Handover, str(path))
         except (OSError, FatwheelError) as error:

@@ -79,7 +79,7 @@ class ListedBuild:
         if not call.output or len(call.sources) != 1 or not source.startswith(OF_THE_BUILD):
             return False
         path, seed = source.partition("/")[2], seeds.seed(call)
-        if call.plain:
+        if call.plain:  # the link compiles it, whatever reads it
             self.others.add(path)
         elif seed not in self.units:
             text = self._measure(str(call.source), [*map(str, _list_folders(call, seeds))])
@@ -88,7 +88,7 @@ class ListedBuild:
         if not call.plain and seed in self.own:
             self._stand_ins.discard(made)
             return False
-        if call.dependencies:
+        if call.dependencies:  # make and ninja look for the list
             (call.cwd / call.dependencies).write_text(f"{call.output}: {call.sources[0]}\n", encoding="utf-8")
         return self._put(made, OBJECT, call, folder)
 
@@ -99,14 +99,14 @@ class ListedBuild:
         if at >= len(words) or asks or PROBES.search(f"{asked.cwd} {' '.join(words)}"):
             return False
         inputs = [os.path.normpath(asked.cwd / word) for word in words if Path(word).suffix in (*LINKED, *LANGUAGES)]
-        if not any(self._is_empty(path, asked, seeds) for path in inputs):
+        if not any(self._is_empty(path, asked, seeds) for path in inputs):  # of real objects only, it is a real link
             return False
         made = os.path.normpath(asked.cwd / words[at])
         if {"-shared", "--shared"} & {*words}:
             return self._put(made, LIBRARY, asked, folder)
         if DEVICE_LINK & {*words}:
             return self._put(made, OBJECT, asked, folder)
-        name = seeds.names_of(asked).shorten(made).partition("/")[2] or made
+        name = seeds.names_of(asked).shorten(made).partition("/")[2] or made  # it may be outside of the source
         self._write(made, PROGRAM.format(name=shlex.quote(name), ran=shlex.quote(str(folder / "ran"))).encode())
         Path(made).chmod(0o755)
         return True
@@ -127,7 +127,7 @@ class ListedBuild:
         with self._lock:  # many launchers ask at a time
             if (program, kind) not in self._empty:
                 place = folder / f"empty-{len(self._empty)}"
-                words: list[str | Path] = [program, *kind, "-x", "c", os.devnull, "-o", place]
+                words: list[str | Path] = [program, *kind, "-x", "c", os.devnull, "-o", place]  # an empty text of C
                 if output(words, env=call.environ) is None:
                     return False
                 self._empty[program, kind] = place.read_bytes()
@@ -142,7 +142,7 @@ class ListedBuild:
     def _measure(self, source: str, folders: Sequence[str]) -> int:
         """Return the bytes of a source and of what it includes of the project."""
         seen, left = {source}, [source]
-        while left:
+        while left:  # headers may include each other
             path = left.pop()
             for name in self._read(path)[1]:
                 places = (os.path.normpath(f"{place}/{name}") for place in (Path(path).parent, *folders))

@@ -107,7 +107,7 @@ def compile_shard(planned: Planned, name: str, shard: ShardNumber, out: Path, ou
 def _compile(work: _JobInParts, workshop: Workshop, head: Handover, sources: Mapping[str, str]) -> None:
     """Compile the units of a shard, by the sources of their seeds, and write its head; raise Rejected if one fails."""
     folder, say = work.folder / f"{head.number}-of-{head.total}", work.outside.reporter.say
-    head.save(folder)
+    head.save(folder)  # a shard that is killed has named what it is about
     if not sources:
         return
     main = open_store(work.job, work.outside)
@@ -115,9 +115,9 @@ def _compile(work: _JobInParts, workshop: Workshop, head: Handover, sources: Map
     try:
         error = work.run(listing, store, workshop)
     finally:
-        head._replace(units=listing.done).save(folder)
+        head._replace(units=listing.done).save(folder)  # however it ended, it may have compiled some
     lacking = sorted(source for seed, source in sources.items() if seed not in listing.done)
-    if error and lacking:
+    if error and lacking:  # without the others' units a build may well end early
         raise error
     if error:
         say(f"the rest of the build ended early without the other shards' units: {error.brief}")

@@ -82,11 +82,11 @@ def _draw_job(job: TracedJob, width: float) -> str:
 
 
 def _draw_unit(lane: int, unit: DoneUnit, began: float, scale: float) -> str:
-    left, width = MARGIN + (unit.began - began) * scale, max(unit.took * scale, 0.8)
+    left, width = MARGIN + (unit.began - began) * scale, max(unit.took * scale, 0.8)  # a unit of no time is still seen
     what = f"{unit.source}: {WORDS[unit.how]}, {duration(unit.took)}"
     memory = f", {describe_size(unit.peak)}" if unit.peak else ""
     waited = f", {duration(unit.waited)} of it waiting for memory" if unit.waited >= 1 else ""
-    fits = Path(unit.source).name[: int((width - 4) / LETTER)]
+    fits = Path(unit.source).name[: int((width - 4) / LETTER)]  # no text over the bar's end
     text = f'<text x="{left + 3:.1f}" y="{lane * LANE + 12}">{html.escape(fits)}</text>' if len(fits) > 2 else ""  # noqa: PLR2004
     bar = _draw_bar(left, lane, width)
     if unit.waited >= 1:
@@ -110,7 +110,7 @@ def _draw_lines(seconds: float, scale: float, height: float) -> Iterator[str]:
 
 def _draw_memory(job: TracedJob, scale: float, top: float) -> str:
     """Return the curve of the memory in use, of all that there is; what is in swap is a curve of its own."""
-    samples = job.samples[:: len(job.samples) // MOST_SAMPLES + 1]
+    samples = job.samples[:: len(job.samples) // MOST_SAMPLES + 1]  # one a second: hours would be megabytes
     if not samples or not job.memory:
         return ""
     bottom = top + MEMORY

@@ -52,7 +52,7 @@ def watch_units(launchers: Launchers, job: str, log: Path, outside: Outside) -> 
         raise _explain_limit(job, log, standing if kept else "", is_progress=compiled) from failed
     if failed:
         failed.standing = failed.standing or (standing if compiled else "")
-        raise failed
+        raise failed  # after the report
 
 
 def _explain_limit(job: str, log: Path, standing: str, *, is_progress: bool) -> TimeLimit:
@@ -74,7 +74,7 @@ def _sample_memory() -> Iterator[list[MemorySample]]:
         while True:
             found = measure_memory()
             samples.append(MemorySample(time.time(), found.total - found.available, found.swapped))
-            if ended.wait(EVERY):
+            if ended.wait(EVERY):  # it returns at once when the body has ended
                 return
 
     thread = threading.Thread(target=sample, daemon=True)

@@ -120,7 +120,7 @@ def read_call(program: Path, words: Sequence[str], cwd: Path, environ: Mapping[s
     names = {name for name, _ in options}
     known = (*LANGUAGES, *OTHER_SOURCES)
     sources = [value for name, value in options if not name and ("-x" in names or Path(value).suffix in known)]
-    if not sources or "-" in sources or any(NO_UNIT.fullmatch(name) for name in names):
+    if not sources or "-" in sources or any(NO_UNIT.fullmatch(name) for name in names):  # "-": its input
         return None
     if PROBES.search(f"{cwd} {sources[0]} {dict(options).get('-o')}"):
         return None
@@ -162,7 +162,7 @@ def _describe(call: CompilerCall, options: Sequence[tuple[str, str]]) -> Compile
     """Return the call with what its options say, and why it is not a unit; "" if it is one."""
     given, suffix = dict(options), Path(call.sources[0]).suffix
     output, language = given.get("-o", ""), given.get("-x") or LANGUAGES.get(suffix, suffix)
-    is_cpp = language == "c" and call.program.name.endswith("++") and "-x" not in given
+    is_cpp = language == "c" and call.program.name.endswith("++") and "-x" not in given  # g++ compiles a .c file as C++
     flags = [(name, value) for name, value in options if name and name not in {*FOLDERS, *MACROS, *INDIFFERENT}]
     words = [word for pair in flags for word in pair if word]
     parts = [part for word in words if not word.startswith("-Wl,") for part in word.split(",")]
@@ -187,7 +187,7 @@ def _explain(call: CompilerCall, language: str, given: Mapping[str, str], parts:
         "compiled and linked in one step": not COMPILES & given.keys(),
         "several sources in one call": len(call.sources) > 1,
         f"a source of the language {language}": language not in understood,
-        "no file for the object": bool(NO_FILE.match(given.get("-o", "-"))),
+        "no file for the object": bool(NO_FILE.match(given.get("-o", "-"))),  # /dev/null: a probe
         "no name for the list of headers": not names_list,
         "DEPENDENCIES_OUTPUT": bool({"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"} & call.environ.keys()),
     }
@@ -202,7 +202,7 @@ def expand_words(words: Iterable[str], call: CompilerCall) -> Iterator[str]:
         name, equals, value = word.partition("=")
         if call.is_nvcc and LONG.get(name, name) == "-optf":
             for file in (value if equals else next(words, "")).split(","):
-                yield from expand_words(_read_words(call.cwd / file), call)
+                yield from expand_words(_read_words(call.cwd / file), call)  # a response file may name others
         elif word.startswith("@") and (call.cwd / word[1:]).is_file():  # gcc takes the word as it is without a file
             yield from expand_words(_read_words(call.cwd / word[1:]), call)
         else:

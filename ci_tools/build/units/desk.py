@@ -186,7 +186,7 @@ class Desk:
             LOG.exception("a compiler call")
             if call:
                 self.report.add(call, PLAIN, why=f"{type(error).__name__}: {error}")
-            asked.execute([str(program), *given])
+            asked.execute([str(program), *given])  # no fault in here may fail a build
 
     def _find_program(self, name: Path) -> Path:
         """Return the compiler that a launcher stands for, which may be called by a link to it under another name."""
@@ -271,6 +271,7 @@ class Desk:
             if not ran.status:
                 self.gate.learn(work.call, ran.cost)
                 break
+            # The kernel ends a program that takes too much memory by this signal.
             if ran.status != -signal.SIGKILL and not STARVED.search(b"".join(work.read_output())):
                 break
         return ran, run
@@ -358,7 +359,7 @@ def _put(stored: StoredUnit, call: CompilerCall, site: str) -> None:
     (call.cwd / call.output).unlink(missing_ok=True)
     (call.cwd / call.output).write_bytes(stored.content)
     if call.language == LINK:
-        (call.cwd / call.output).chmod(0o755)
+        (call.cwd / call.output).chmod(0o755)  # a linker makes programs and libraries so
     if call.dependencies:
         names = {stored.output: call.output, stored.site: site}
         content = stored.dependencies

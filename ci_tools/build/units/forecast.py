@@ -69,16 +69,16 @@ def keep_job(project: str, job: str, report: UnitReport, store: UnitStore) -> No
 
 def forecast(plan: Plan, tree: Tree, store: UnitStore) -> Iterator[JobForecast]:
     """Yield what the store has of each job whose units are known, from its own build or from another Python's."""
-    source = _PlannedSource(tree, Digests(), store)
+    source = _PlannedSource(tree, Digests(), store)  # each file is hashed once for all jobs
     for job in plan.jobs:
         for built in [job, *_list_siblings(job, plan)]:
             if known := store.read(_name(plan.project.name, built.name)):
                 units, one = json.loads(known), source._replace(is_own=built is job)
                 found = tuple(_find_change(unit, one) for unit in units)
-                links = json.loads(store.read(_name(plan.project.name, built.name, LINK)) or b"{}")
+                links = json.loads(store.read(_name(plan.project.name, built.name, LINK)) or b"{}")  # no link was kept
                 one = one._replace(made=_list_made(units, one) if any(found) else None)
                 yield JobForecast(job.name, found, tuple(why or _find_change(link, one) for link, why in links.items()))
-                break
+                break  # a sibling's only where its own is not known
 
 
 def read_made(plan: Plan, job: str, tree: Tree, store: UnitStore) -> dict[str, MadeUnit]:
@@ -91,7 +91,7 @@ def read_made(plan: Plan, job: str, tree: Tree, store: UnitStore) -> dict[str, M
                 is_of_python = any(path.startswith(OF_PYTHON) for path in found.read)
                 images = digest_images(io.BytesIO(stored.content))
                 made[found.told["source"].removeprefix(SOURCE)] = MadeUnit(stored.seconds, is_of_python, images)
-                break
+                break  # the youngest that fits
     return made
 
 
