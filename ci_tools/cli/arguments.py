@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         )
         try:
             return super().format_help()
-        finally:
+        finally:  # the parser may be asked again
             self.description = whole
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:

@@ -106,7 +106,7 @@ def _flush_stdout() -> None:
     except BrokenPipeError:  # a reader that has left, such as `head`, is not a failure: see `explain_failure`
         raise
     except OSError as error:
-        error.filename = STDOUT
+        error.filename = STDOUT  # the system names no file
         raise
 
 

@@ -73,7 +73,7 @@ def print_error(stderr: Console, error: FatwheelError) -> int:
             stderr.print(Text(f"  {line}"), soft_wrap=True)
     for line in commands.annotations_of(error) if steps.is_on(os.environ) else ():
         print(line, file=sys.stderr)
-    if error.status and (page := steps.page_of(os.environ)):
+    if error.status and (page := steps.page_of(os.environ)):  # LeftUndone has status 0
         with Path(page).open("a", encoding="utf-8") as file:
             file.write(commands.summarize(error))
     return error.status

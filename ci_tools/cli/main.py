@@ -40,7 +40,7 @@ def _open_streams() -> None:
     Writing to a closed standard output still fails: the result would be lost.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
+        if getattr(sys, name) is None:  # as `fatwheel >&-` leaves it (sys.__stdout__)
             opened = os.open(os.devnull, os.O_RDWR if name == "stderr" else os.O_RDONLY)
             if opened != number:  # the system gives the lowest free number, mostly this one (POSIX: open)
                 os.dup2(opened, number)

@@ -59,7 +59,7 @@ def _edition_words(options: argparse.Namespace) -> list[str]:
     """Return the options that say which edition of which wheels is planned, as they were given."""
     words = ["--untagged"] if options.untagged else []
     for name in VALUES:
-        given = getattr(options, name) or []
+        given = getattr(options, name) or []  # some may be given several times
         for value in [given] if isinstance(given, str) else given:
             words += [f"--{name.replace('_', '-')}", value]
     return words

@@ -195,9 +195,9 @@ class TimedReporter:
         """Return where the time of the run went: `own` seconds of the project's own builds, and all others."""
         spent = {purpose: seconds for purpose, seconds in self.spent.items() if purpose != REST}
         spent[PURPOSES[BUILD]] = spent.get(PURPOSES[BUILD], 0.0) - own
-        others = time.monotonic() - self.began - own
+        others = time.monotonic() - self.began - own  # also what no step had
         spent[REST] = others - sum(spent.values())
-        shown = sorted(spent.items(), key=lambda item: (item[0] == REST, -item[1]))
+        shown = sorted(spent.items(), key=lambda item: (item[0] == REST, -item[1]))  # the rest comes last
         parts = ", ".join(f"{purpose} {duration(seconds)}" for purpose, seconds in shown if seconds >= LEAST)
         built = f"the project's own build {duration(own)}, " if own else ""
         return f"time: {built}Fatwheel {duration(others)}{f' ({parts})' if parts else ''}"

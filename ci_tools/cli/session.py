@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import signal
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ci_tools.cli import failures
 from ci_tools.cli.dispatch import run
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def run_session(words: Sequence[str]) -> int:
     """Run the verb that a command line names and return its exit status."""
     stderr = functools.cache(_open_stderr)  # one console: rich keeps a live bar below the lines of its own console only
-    signal.signal(signal.SIGTERM, _interrupt)  # SIGINT has Python's own handler, which raises the same
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that unfinished work is cleaned up
     with failures.log_until_end():
         return _run(stderr, words)
 
@@ -48,8 +48,3 @@ def explain_failure(error: OSError, stderr: Callable[[], Console] = _open_stderr
         drop_stdout()  # `head` has read enough: that is not a failure
         return DONE
     return print_error(stderr(), explain_os_error(error))
-
-
-def _interrupt(*_: object) -> NoReturn:
-    """Handle SIGTERM like Ctrl-C, so that unfinished work is cleaned up."""
-    raise KeyboardInterrupt

@@ -88,7 +88,7 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
     try:
         parser.set_defaults(**defaults)
         return Parsed(parser.parse_args([*extra, *words]), variables)  # of two, argparse keeps the later
-    except InputError as error:
+    except InputError as error:  # it may be of a variable
         if not variables:
             raise
         # The person may not know which variables are set here.

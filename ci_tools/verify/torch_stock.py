@@ -120,7 +120,7 @@ class Background:
 
     def start(self, function: Callable[[], T]) -> Future[T]:
         """Call `function` in the thread; its result, or its exception, is the future's."""
-        context = copy_context()
+        context = copy_context()  # so that STOP, of the thread only, reaches what it runs
         context.run(STOP.set, self._stop)
         return self._pool.submit(context.run, function)
 

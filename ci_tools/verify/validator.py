@@ -135,7 +135,7 @@ class Validator:
 
     def _install_and_try(self, name: str, arguments: tuple[str, ...]) -> tuple[Trial, ...]:
         log = self.logs / f"validate-{name}.log"
-        log.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)  # of an earlier trial
         named = (*arguments, *self.validation.requires)
         shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in named)
         what = redact(f"{choose_installer(self.outside.environ).command} {shown}")

@@ -39,7 +39,7 @@ MAX_COMMENT = 65_000  # bytes; GitHub accepts 65,536 characters
 
 def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = MAX_STEP) -> str:
     """Return the page of a plan, of at most `most` bytes; a comparison, if given, comes first."""
-    if comparison is None:
+    if comparison is None:  # nothing to compare: all of it
         return assemble(
             [
                 heading(plan),

@@ -46,7 +46,7 @@ def _fitting(section: PageSection, room: int) -> str | None:
     if len(whole.encode()) <= room:
         return whole
     more = MORE.format(count=len(section.rows))  # as long as it can get: fewer are left out
-    left = room - sum(len(part.encode()) for part in (section.head, section.tail, more))
+    left = room - sum(len(part.encode()) for part in (section.head, section.tail, more))  # in bytes, as GitHub counts
     shown = 0
     for line in section.rows:
         left -= len(line.encode())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 MAX_LOG = 20_000  # characters, the last ones
-SHORT_HASH = 12
+SHORT_HASH = 12  # digits; the whole one is folded below
 
 
 def describe_state(finished: Finished) -> Iterator[PageSection]:

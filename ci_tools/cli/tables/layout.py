@@ -55,7 +55,7 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = Fa
     columns = shutil.get_terminal_size((PAGE, 0)).columns  # rows are of no use: nothing is paged
     for table in tables:
         needed = _full_width(_fit_widths(table, 0))  # the least that it can be wrapped to
-        on_terminal = min(columns, PAGE) if needed <= PAGE else columns
+        on_terminal = min(columns, PAGE) if needed <= PAGE else columns  # wider lines are hard to read
         in_log = max(columns, needed) if is_page else WIDEST
         drawn = draw(table, on_terminal if stream.isatty() else in_log)
         lines = [line[:columns] if RULE.fullmatch(line) else line for line in drawn]  # a rule may be cut
@@ -137,7 +137,7 @@ def draw_apart(table: Table, available: int) -> Iterator[str]:
     for first, *others in table.rows:
         lines = [*_wrap(first, available, " ", " ")]
         for name, text in zip(table.columns[1:], others, strict=True):
-            if text.strip():
+            if text.strip():  # an empty value says nothing
                 lines += _wrap(f"{name}: {text}" if name else text, available, "   ", "     ")
         yield from (line for line in lines if line.strip())
 

@@ -142,7 +142,7 @@ def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
             groups.setdefault(id(platform.of(cell)), []).append(cell)  # by identity: one build's cells share the object
         for cells in groups.values():
             named = f"{cells[0]} and {len(cells) - 1} more" if len(cells) > 1 else str(cells[0])
-            label = str(platform.platform) if len(groups) == 1 else named
+            label = str(platform.platform) if len(groups) == 1 else named  # all cells are alike
             for what, where in _facts(platform.of(cells[0]), platform.native_files):
                 add_row(table, label, what, where)
                 label = ""  # once for its rows

@@ -59,7 +59,7 @@ def _compare(before: float, after: float) -> str:
 def _longest_table(jobs: Sequence[TracedJob]) -> Table:
     units = sorted((unit for job in jobs for unit in job.units if unit.wall), key=lambda one: -one.wall)
     table = new_table("longest units", "unit", "time", "processor", "memory", "waited")
-    for unit in units[:FEW]:
+    for unit in units[:FEW]:  # a build may have thousands
         times = duration(unit.wall), duration(unit.compiling)
         add_row(table, unit.source, *times, describe_size(unit.peak), duration(unit.waited))
     return table

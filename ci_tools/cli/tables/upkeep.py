@@ -179,7 +179,7 @@ def _again_table(event: Values) -> Table:
     title = f"{event['title']}: what starts again"
     table = new_table(title, "workflow", "failed", "jobs", "start again", "publish", "minutes at most")
     for run in event["runs"]:
-        names = ", ".join(dict.fromkeys(job["job"] for job in run["jobs"]))
+        names = ", ".join(dict.fromkeys(job["job"] for job in run["jobs"]))  # each row of a matrix is a job
         minutes = sum(cost["minutes"] for cost in run["cost"])
         add_row(table, run["workflow"], run["failed"], len(run["jobs"]), names, _published(run["jobs"]), minutes)
     return table

@@ -291,7 +291,7 @@ def parser_of(name: str) -> Parser:
 
 def find_run(name: str) -> Run:
     """Return the function that runs a verb: `run_verify` of the module `index` for "index verify"."""
-    run: Run = getattr(_module(name), f"run_{_function(name)}")
+    run: Run = getattr(_module(name), f"run_{_function(name)}")  # see the head of this module
     return run
 
 
@@ -336,6 +336,6 @@ def _line(name: str, text: str) -> str:
     from shutil import get_terminal_size
     from textwrap import fill
 
-    width = min(get_terminal_size().columns, WIDEST)
+    width = min(get_terminal_size().columns, WIDEST)  # a page has the same lines in a log
     # Options and file names stay whole.
     return fill(text, width, initial_indent=f"  {name:<14}", subsequent_indent=" " * 16, break_on_hyphens=False)

@@ -63,7 +63,9 @@ def run_build(options: argparse.Namespace, outside: Outside) -> None:
         raise InputError(msg)
     if options.plan and (options.torch or options.gpu_runner):
         raise InputError("--plan says what its run asked for, expected no --torch or --gpu-runner beside it")
-    outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)), ends=_find_end(options.time_limit))
+    limit = options.time_limit  # the build stops earlier, to keep elsewhere what it compiled
+    ends = time.monotonic() + 60 * (limit - min(limit / 10, SPARE)) if limit else math.inf
+    outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)), ends=ends)
     is_named = options.config or not options.plan
     path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
@@ -99,11 +101,6 @@ def _run_part(options: argparse.Namespace, planned: Planned, outside: Outside) -
     units = sorted(listed.units, key=lambda unit: -listed.seconds[unit.seed])  # the longest first
     shown = [{"source": unit.source, "seconds": round(listed.seconds[unit.seed], 2)} for unit in units]
     show_json({"job": listed.job, "whole": listed.whole, "units": shown})
-
-
-def _find_end(minutes: int | None) -> float:
-    """Return when a build stops, in the seconds of time.monotonic: early enough to keep what it compiled elsewhere."""
-    return time.monotonic() + 60 * (minutes - min(minutes / 10, SPARE)) if minutes else math.inf
 
 
 def declare_audit(parser: Parser) -> None:
@@ -161,7 +158,7 @@ def run_report(options: argparse.Namespace, outside: Outside) -> None:
         raise InputError(f"{len(options.builds)} builds are named, expected one, or two to compare")
     named = [(f"{place}: " if len(builds) > 1 else "", job) for place, found in builds.items() for job in found]
     jobs = [job._replace(name=f"{place}{job.name}") for place, job in named]
-    for path, write in ((options.html, write_chart), (options.trace, dump)):
+    for path, write in ((options.html, write_chart), (options.trace, dump)):  # both may be asked for
         if path:
             with write_atomically(path) as file:
                 file.write(write(jobs))

@@ -72,7 +72,7 @@ def run_summary(options: argparse.Namespace, outside: Outside) -> None:  # noqa:
 
     found = folder.read(options.path, options.only or "")
     change = folder.compare_folders(found, options.against) if options.against else None
-    if options.path.is_dir():
+    if options.path.is_dir():  # a release; else a plan.json
         print(pages.release_page(found, change), end="")
     else:
         print(pages.plan_page(found.plan, change), end="")
@@ -92,7 +92,7 @@ def run_prepare(options: argparse.Namespace, outside: Outside) -> None:
     host = runner.Host(
         environ=outside.environ,
         say=outside.reporter.say,
-        call=runner.make_root_call(outside.cache / "prepare.log"),
+        call=runner.make_root_call(outside.cache / "prepare.log"),  # by sudo, if need be
         root=options.root,
     )
     plan = plan_reader.read(options.plan)

@@ -124,7 +124,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     planned = _make_plan(options, path, outside)
     _refuse_another(planned.plan, options.package)
     if options.out:
-        if options.out.is_dir():
+        if options.out.is_dir():  # before anything is written
             raise InputError(f"--out: {options.out} is a folder, expected a file such as plan.json")
         with write_atomically(options.out) as file:
             file.write(plan_file.dumps(planned.plan).encode())
@@ -133,7 +133,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     if options.against:
         _compare(planned, path, options, outside)
         return DONE
-    narrowed = share if options.format == "github" else narrow
+    narrowed = share if options.format == "github" else narrow  # a workflow leaves what has its own
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
     if options.format == "table" and not options.explain:
         outside.reporter.say(describe_cost(list_runners(planned.plan, planned.catalog.tables["minutes"]["jobs"])))
@@ -371,7 +371,7 @@ def _find_advice(options: argparse.Namespace, outside: Outside) -> tuple[Planned
     try:
         planned = make.make_plan(path, outside)
     except RejectedInput as error:
-        found = None if options.prove else patches.find_mends(path, outside)
+        found = None if options.prove else patches.find_mends(path, outside)  # which builds jobs, and mends have none
         if found is None:
             raise
         outside.reporter.say(f"the plan is refused: {error.message}")

@@ -95,7 +95,7 @@ def run_check(options: argparse.Namespace, outside: Outside) -> None:
 
     checks = check_recipes(find_recipes(options.recipes), _choice(options, outside), outside)
     show_as(options.format, checks_table(checks), check_values(checks))
-    refuse_failures(checks)
+    refuse_failures(checks)  # after the table, which has the others
 
 
 def declare_copy(parser: Parser) -> None:
@@ -111,7 +111,7 @@ def run_copy(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.recipes.releases import copy_release
 
     recipe, choice = find_recipe(options.recipe), _choice(options, outside)
-    if choice != RecipeChoice() and not options.release:
+    if choice != RecipeChoice() and not options.release:  # it would have no effect
         msg = "a choice such as --python is for the config of one release, expected --release beside it"
         raise InputError(msg, hint="without it, the recipe is copied as it is, to be changed")
     if options.release and options.folder is None:

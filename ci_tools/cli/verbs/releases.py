@@ -110,7 +110,7 @@ def _namings(options: argparse.Namespace, outside: Outside) -> list[Naming]:
     path = find_config_or_none(options, outside)
     known = read_config(path, outside) if path else []
     found = [naming for naming, _ in (*known, *(() if options.config else read_namings_and_owners(outside)))]
-    kept = tuple(getattr(options, "keep", ()))
+    kept = tuple(getattr(options, "keep", ()))  # `readme` removes nothing
     return [one._replace(retention=one.retention._replace(keep=(*one.retention.keep, *kept))) for one in found]
 
 

@@ -30,7 +30,7 @@ def fetch_wheel(named: str, folder: Path, outside: Outside) -> Path:
 
     address = urlsplit(named)
     name = unquote(address.path.rpartition("/")[2])
-    if not WHEEL.fullmatch(name):
+    if not WHEEL.fullmatch(name):  # a page, say: nothing is fetched
         raise InputError(f"{named} is not the address of a wheel, expected one that ends in .whl")
     path = folder / name
     explained = explain_unanswered(f"{name} cannot be fetched", gone=InputError)
