@@ -36,9 +36,9 @@ from ci_tools.build.folders import (
     refuse_stranger,
     sweep,
 )
-from ci_tools.build.requirements import InstallPlace, Needs, job_of_sdist, needs_of_job, needs_of_sdist, provide_headers
+from ci_tools.build.requirements import Needs, job_of_sdist, needs_of_job, needs_of_sdist, provide_headers
 from ci_tools.build.sdist import write_with_date
-from ci_tools.build.sdk.lending import put_toolkit
+from ci_tools.build.sdk.lending import InstallPlace, put_toolkit
 from ci_tools.build.shards.handover import Handed, LayeredStore
 from ci_tools.build.shards.listing import ListedBuild
 from ci_tools.build.times.watch import watch_units
@@ -214,7 +214,7 @@ class Workshop:
             made = self._backend("sdist", bench, toolchain, self._tell_sdist(plan, bench), needs_of_sdist(plan))
             _refuse_other(made.path.name, plan.sdist, bench)
             with write_atomically(out / made.path.name) as sink:
-                write_with_date(made.path, sink, EPOCH)
+                write_with_date(made.path, sink, EPOCH)  # gzip and tar state when they were written
             return made._replace(path=out / made.path.name, built_with=builtwith.of_job(None, made.built_with))
 
     # -- the place
@@ -232,9 +232,9 @@ class Workshop:
             refuse_stranger(scratch)
             sweep(base)
             shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir(mode=0o700)
+            scratch.mkdir(mode=0o700)  # /tmp is everybody's
             log = self.logs / f"{job}.log"
-            log.unlink(missing_ok=True)
+            log.unlink(missing_ok=True)  # an earlier run's, which would be taken for this one's
             copies = Copies(own_copies(base))
             try:
                 deadline = min(time.monotonic() + minutes * 60, self.outside.ends)
@@ -317,7 +317,7 @@ class Workshop:
         request = bench.plan.request
         refuse_long_paths(bench.source, bench.tree.files, self.outside.host)
         bench.tree.copy_as_planned_to(bench.source, bench.plan.pins.source_sha256)
-        _restate(bench)
+        _restate(bench)  # before the checkout, in which no file is modified then
         bench.tree.make_checkout(bench.source)
         _tell_by_tag(bench)
         # Without a repository of its own, the copy is in none: not in one that this folder may be in.

@@ -16,7 +16,8 @@ from ci_tools.build.sdk.cuda_libraries import (
 )
 from ci_tools.build.sdk.cuda_windows import WHEEL_TAG, WINDOWS, list_homes, refuse_incomplete
 from ci_tools.build.sdk.redist import fetch_compiler, fetch_parts, read_release
-from ci_tools.catalog import Catalog, Cuda, Redist
+from ci_tools.catalog import Catalog
+from ci_tools.catalog.accelerators.cuda import Cuda, Redist
 from ci_tools.catalog.providers import parts_for, redist_facts
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Outside
@@ -110,7 +111,7 @@ class CudaToolkits:
         version, environ = facts.version, self.outside.environ
         named = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
         usual = list_homes(str(version), environ.get("PROGRAMFILES", ""))
-        homes = map(Path, (*named, *usual, f"/usr/local/cuda-{version}", "/usr/local/cuda"))
+        homes = map(Path, (*named, *usual, f"/usr/local/cuda-{version}", "/usr/local/cuda"))  # a link to any
         found = (home for home in homes if _nvcc_version(home) == version)
         is_whole = not is_cross(job, self.catalog, self.outside.host)
         return next((home for home in found if is_whole or (home / ARM_LIBRARIES).exists()), None)

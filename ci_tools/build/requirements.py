@@ -32,16 +32,6 @@ from ci_tools.source.project_file import ProjectFile
 if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
-__all__ = [
-    "InstallPlace",
-    "Needs",
-    "job_of_sdist",
-    "needs_of_job",
-    "needs_of_sdist",
-    "refuse_other_torch",
-    "takes_parts",
-]
-
 OF_HOSTS = ("linux-", "windows-amd64")
 CPU = "cpu"
 NIGHTLY = re.compile(r"\.dev\d+$")
@@ -97,7 +87,7 @@ class Needs(NamedTuple):
             place.installations.fill(isolated, asked, install)
         else:
             install()
-        require_torch(isolated, self.torch, variables)
+        require_torch(isolated, self.torch, variables)  # pip may have replaced it
 
     def _lend_torch(
         self, requirements: set[str], isolated: Environment, place: InstallPlace, variables: Mapping[str, str]
@@ -324,18 +314,18 @@ def _torches(packages: Path) -> Iterator[_Torch]:
 def _label(said: dict[str, str], local: str) -> str:
     """Return the accelerator of a torch: from its version.py, or else from its local version."""
     if said.get("cuda"):
-        return f"cu{''.join(said['cuda'].split('.')[:2])}"
+        return f"cu{''.join(said['cuda'].split('.')[:2])}"  # 13.0.2, say, is cu130
     if said.get("hip"):
         return local if local.startswith("rocm") else f"rocm{'.'.join(said['hip'].split('.')[:2])}"
     if said.get("xpu"):
         return "xpu"
-    return CPU if "cuda" in said else local
+    return CPU if "cuda" in said else local  # upstream's says None of it
 
 
 def _constants(path: Path) -> dict[str, str]:
     """Return the string constants of a module by name; any other constant is ""."""
     try:
-        module = ast.parse(path.read_text(encoding="utf-8"))
+        module = ast.parse(path.read_text(encoding="utf-8"))  # read, not run
     except (OSError, ValueError, SyntaxError):
         return {}
     found = {}

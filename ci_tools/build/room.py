@@ -87,7 +87,8 @@ def _parts_of(job: Job, includes: Collection[str], torch: BuildTorch) -> Iterato
     if job.requires_torch:
         of = f"torch {job.torch} for {job.accelerator.label if job.accelerator else 'cpu'}"
         kind = job.accelerator.kind if job.accelerator else None
-        takes_parts, size = _takes_parts(job, torch), (kind.torch_mib if kind else TORCH_MIB) * MIB
+        has_parts = (kind is None or kind.has_parts) and _is_of(job, "linux-", "windows")
+        takes_parts, size = torch is BuildTorch.PARTS and has_parts, (kind.torch_mib if kind else TORCH_MIB) * MIB
         yield Part(f"build parts of {of}", PARTS, "torch-parts", ()) if takes_parts else Part(of, size, "", ())
 
 
@@ -114,11 +115,6 @@ def needs_of(
     )
 
 
-def _takes_parts(job: Job, torch: BuildTorch) -> bool:
-    kind = job.accelerator.kind if job.accelerator else None
-    return torch is BuildTorch.PARTS and (kind is None or kind.has_parts) and _is_of(job, "linux-", "windows")
-
-
 def _fetches_toolkit(job: Job) -> bool:
     is_cuda = job.accelerator is not None and job.accelerator.kind == CUDA
     has_archives = job.toolchain is not ToolchainKind.REDIST or _is_of(job, "linux-")  # those for Windows are zip files
@@ -134,8 +130,8 @@ def refuse_no_room(needs: Iterable[Need]) -> None:
     by_disk: dict[int, list[Need]] = defaultdict(list)
     for need in needs:
         folder = need.folder.absolute()
-        place = next(each for each in (folder, *folder.parents) if each.exists())
-        by_disk[place.stat().st_dev].append(need._replace(folder=place))
+        place = next(each for each in (folder, *folder.parents) if each.exists())  # the folder is made later
+        by_disk[place.stat().st_dev].append(need._replace(folder=place))  # several folders may be on one disk
     for on_disk in by_disk.values():
         free, wanted = shutil.disk_usage(on_disk[0].folder).free, sum(need.size for need in on_disk)
         if free < wanted:

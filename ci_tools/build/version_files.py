@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,8 @@ def _find_version_paths(project: ProjectFile) -> Iterator[str]:
     kind, _, name = project.setting("metadata", "version").partition(":")
     dynamic = dynamic or {kind: name.strip()}
     yield from _modules(project, str(dynamic.get("attr", "")).rpartition(".")[0])
-    yield from _parse_paths(dynamic.get("file", ()))
+    named = dynamic.get("file", ())
+    yield from (named,) if isinstance(named, str) else map(str, named if isinstance(named, list) else ())
     for keys in (
         ("tool", "hatch", "version", "path"),
         ("tool", "pdm", "version", "path"),
@@ -81,11 +82,6 @@ def _find_version_paths(project: ProjectFile) -> Iterator[str]:
     if project.backend.startswith("flit"):
         own = project.text("project", "name").replace("-", "_")
         yield from _modules(project, project.text("tool", "flit", "module", "name") or own)
-
-
-def _parse_paths(value: object) -> Iterable[str]:
-    """Return the paths in a setting, which may be one path or a list."""
-    return (value,) if isinstance(value, str) else map(str, value if isinstance(value, list) else ())
 
 
 def _modules(project: ProjectFile, name: str) -> Iterator[str]:

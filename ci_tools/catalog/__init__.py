@@ -15,35 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ci_tools.catalog import accelerators, tables
-from ci_tools.catalog.accelerators.cuda import CUDA, Cuda, Redist, cuda_of
-from ci_tools.catalog.accelerators.rocm import GfxFacts, Rocm
-from ci_tools.catalog.accelerators.xpu import XPU, IntelGpus, OneApi
+from ci_tools.catalog.accelerators.cuda import CUDA, Cuda, cuda_of
+from ci_tools.catalog.accelerators.xpu import XPU, OneApi
 from ci_tools.catalog.rows import Contradiction, merge
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.model.names import Sha256
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import CatalogRow
 from ci_tools.model.versions import Minor, Python
-
-__all__ = [
-    "STANDARD_LIBRARY",
-    "TORCH_HEADERS",
-    "TORCH_NAMES",
-    "BuildMinutes",
-    "BuildRequirement",
-    "Catalog",
-    "Cuda",
-    "GfxFacts",
-    "Headers",
-    "IntelGpus",
-    "OneApi",
-    "PlatformFacts",
-    "Redist",
-    "Rocm",
-    "SourceSeconds",
-    "TorchRelease",
-    "load",
-]
 
 HERE = Path(__file__).parent
 NAMES = ("libraries", "limits", "minutes", "platforms", "python", "requirements", "torch")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +39,9 @@ def add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, ni
     """Return a manifest with new files: it keeps the newest nightlies only, and one candidate of a version."""
     whole = manifest.add_files(arrival.entry for arrival in arrivals)
     if unit.edition.channel is Channel.NIGHTLY:
-        return whole._replace(files=_drop_old_nightlies(whole.files, nightlies))
+        newest = newest_versions((file.name for file in whole.files.values() if not file.origin), nightlies)
+        kept = {key: one for key, one in whole.files.items() if one.origin or public_version(one.name) in newest}
+        return whole._replace(files=kept)  # with all files of others, which only they may remove
     older = {key: file for key, file in whole.files.items() if 0 < file.candidate < (unit.edition.candidate or 0)}
     wanted = parse_version(unit.version)
     replaced = {key for key, file in older.items() if parse_version(public_version(file.name)) == wanted}
@@ -49,12 +51,6 @@ def add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, ni
 def public_version(name: str) -> str:
     """Return the version of a file without its local part."""
     return project_and_version(name)[1].public
-
-
-def _drop_old_nightlies(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, IndexedFile]:
-    """Return the files of the newest versions, and all files of others, which only they may remove."""
-    newest = newest_versions((file.name for file in files.values() if not file.origin), nightlies)
-    return {key: file for key, file in files.items() if file.origin or public_version(file.name) in newest}
 
 
 def newest_versions(names: Iterable[str], count: int) -> set[str]:

@@ -216,8 +216,9 @@ def read_table(data: bytes, kind: type[Table], *, exact: bool = True) -> Table:
 
 def _refuse_false_entry(file: IndexedFile) -> None:
     """Raise ValueError if an entry has a value that no index has."""
-    if file.folder or file.also or file.apart:
-        _refuse_folder(file)
+    is_apart = file.folder or file.also or file.apart
+    if is_apart and not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
+        raise ValueError(f"{file.name} is in a folder that no index has")
     if file.at or file.only_in:
         _refuse_place(file.name, file.at, file.only_in)
     if not file.sha256:
@@ -238,11 +239,6 @@ def _refuse_false_facts(entry: IndexedFile | Link) -> None:
     wrong = next((name for name, value in (*entry.hashes, *entry.said) if not (SAID.fullmatch(name) and value)), None)
     if wrong is not None:
         raise ValueError(f"{entry.name} has the attribute {wrong!r}, which no page shows")
-
-
-def _refuse_folder(file: IndexedFile) -> None:
-    if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
-        raise ValueError(f"{file.name} is in a folder that no index has")
 
 
 def _is_folder(name: str) -> bool:

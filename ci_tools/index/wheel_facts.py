@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
-from ci_tools.catalog import CXX11, Catalog, Cuda
+from ci_tools.catalog import CXX11, Catalog
 from ci_tools.catalog.accelerators import read_label
-from ci_tools.catalog.accelerators.cuda import CUDA, cuda_of
+from ci_tools.catalog.accelerators.cuda import CUDA, Cuda, cuda_of
 from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.request import CatalogRow
@@ -35,10 +35,11 @@ def add_facts(wheel: LockedWheel, built: WheelMachines, catalog: Catalog) -> Loc
     found = read_label(built.accelerator)
     kind, version = (found.kind, str(found.version or "")) if found else (None, "")
     cuda = find_cuda(built.accelerator, catalog)
+    served = (cuda_of(read_label(one.partition("torch")[0])) for one in built.folders)  # None for cu1210: it has no dot
     torch = _torches(built.folders[0] if built.folders else "", built.lowest if built.platform else "")
     return wheel._replace(
         cuda=version if kind == CUDA else None,
-        serves=tuple(name_cuda(label.partition("torch")[0]) for label in built.folders) if kind == CUDA else (),
+        serves=tuple(str(one or "") for one in served) if kind == CUDA else (),
         rocm=version if kind == ROCM else None,
         xpu=kind == XPU,
         other="" if kind in {None, CUDA, ROCM, XPU} else built.accelerator,
@@ -69,11 +70,6 @@ def lowest_torch(texts: Iterable[str]) -> str:
     found = (Minor.parse_torch(named[1]) for text in texts for named in TORCH.finditer(text))
     lowest = min(found, default=None)
     return str(lowest) if lowest else ""
-
-
-def name_cuda(label: str) -> str:
-    """Return the version of CUDA in a label such as cu130; "" for any other, and for cu1210, which has no dot."""
-    return str(cuda_of(read_label(label)) or "")
 
 
 def _torches(folder: str, lowest: str) -> tuple[str, str | None] | None:

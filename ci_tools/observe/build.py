@@ -24,21 +24,10 @@ from ci_tools.model.evidence import (
 )
 from ci_tools.observe.images import list_images, read_command_images
 from ci_tools.observe.observation import BUILDERS, Observed
-from ci_tools.observe.python_label import CYTHON, RAN, judge_tag
+from ci_tools.observe.python_label import RAN, judge_tag
 from ci_tools.observe.views import View
 from ci_tools.source.includes import Includes, abi_of_commands, select_sources, torch_abi
 from ci_tools.source.loaders import Loader, find_loaders
-
-__all__ = [
-    "CMAKE",
-    "CYTHON",
-    "MAKE",
-    "RAN",
-    "ObservedBuild",
-    "find_arch_warnings",
-    "find_own_archs",
-    "list_request_archs",
-]
 
 CMAKE, MAKE = BUILDERS
 

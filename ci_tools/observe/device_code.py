@@ -16,10 +16,11 @@ from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch
-from ci_tools.observe.build import RAN, ObservedBuild, find_arch_warnings, list_request_archs
+from ci_tools.observe.build import ObservedBuild, find_arch_warnings, list_request_archs
 from ci_tools.observe.cmake.options import CHOICE, NO_OPTION
 from ci_tools.observe.images import list_images
 from ci_tools.observe.observation import Observed
+from ci_tools.observe.python_label import RAN
 from ci_tools.observe.switches import NO_SWITCH, OFF, OWN_ARCHS, list_arch_variables, list_definitions
 from ci_tools.observe.views import View
 from ci_tools.source.files import NOT_PACKED, Tree, matching

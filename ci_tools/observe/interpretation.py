@@ -16,12 +16,12 @@ from ci_tools.model.evidence import NO_GPU, CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.platforms import Cell
 from ci_tools.model.request import PlatformRequest
 from ci_tools.model.versions import name_of_required
-from ci_tools.observe.build import CMAKE, CYTHON, RAN, ObservedBuild, find_own_archs
+from ci_tools.observe.build import CMAKE, ObservedBuild, find_own_archs
 from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.device_code import ArchVariables, explain_header, find_cmake_archs, warn_of_files
 from ci_tools.observe.observation import Observed
 from ci_tools.observe.owned import Owned, TriedWay, decide, describe_question, explain_loss, is_told, make_unknown
-from ci_tools.observe.python_label import explain_platform, name_by_oldest
+from ci_tools.observe.python_label import CYTHON, RAN, explain_platform, name_by_oldest
 from ci_tools.observe.setup_py.doubts import keep_axes, keep_torch_out, limit_doubt
 from ci_tools.observe.setup_py.run import HARMLESS, PLUGINS, SIMULATED, ObservedProject, Observer
 from ci_tools.observe.setup_py.trials import BuildTrials

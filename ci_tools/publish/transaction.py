@@ -56,16 +56,12 @@ class Standing:
         part = self._part(error)
         there = [target.address for target in self.targets if target.address in self.public]
         lacking = [target.address for target in self.targets if target.address not in self.public]
-        untouched = [address for address in lacking if not part or address != self.current_address]
+        begun = self.under_way.address if self.under_way else ""
+        untouched = [address for address in lacking if not part or address != begun]
         words = [f"public by now at {', '.join(there)}" if there else "", part]
         words.append(f"not yet at {', '.join(untouched)}" if untouched and any(words) else "")
         so_far = "; ".join(filter(None, words)) or "public nowhere yet"
         return f"so far: {_describe_unit(self.unit)} is {so_far}. {_next(error, lacking, is_begun=bool(there or part))}"
-
-    @property
-    def current_address(self) -> str:
-        """The target that began to publish it; empty: none has."""
-        return self.under_way.address if self.under_way else ""
 
     def _part(self, error: FatwheelError) -> str:
         """Return how much the current target may have published already, if its files appear one by one."""

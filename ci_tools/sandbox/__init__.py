@@ -215,15 +215,11 @@ def _supervise(
     finally:
         status = group.close()
     if not heard.ready and verdict is Verdict.ENDED:
-        raise MachineError(_last_words(sink))
+        said = tail(Path(sink.name), 1).removeprefix("OSError: ")  # the end of the script's traceback
+        raise MachineError(said or "the confined process was killed as it started")
     if verdict is Verdict.ENDED:
         return status, heard.verdict or watch.written() or Verdict.ENDED
     return -signal.SIGKILL, verdict
-
-
-def _last_words(sink: IO[bytes]) -> str:
-    """Return why the script could not confine itself: the last line of its traceback, without the error's name."""
-    return tail(Path(sink.name), 1).removeprefix("OSError: ") or "the confined process was killed as it started"
 
 
 def _end(group: Group) -> None:

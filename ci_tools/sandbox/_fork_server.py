@@ -49,7 +49,8 @@ def serve(answers: int, run: Callable[[list[str]], None] | None = None) -> None:
             if rules is None:
                 status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
                 pid = 0
-                _bury_orphans()  # before the answer: nobody who hears it finds them
+                with suppress(ChildProcessError):
+                    _bury_ended()  # before the answer: nobody who hears it finds them
                 _answer(answers, status)
             else:
                 pid = os.fork() or _run_forked(own, rules, confined, run)
@@ -100,12 +101,6 @@ def _drop_descriptors() -> None:
         with suppress(OSError):
             if int(name) > OUTPUT:
                 os.close(int(name))
-
-
-def _bury_orphans() -> None:
-    """Take leave of the ended processes that forked ones left behind."""
-    with suppress(ChildProcessError):
-        _bury_ended()
 
 
 def _bury_ended() -> None:

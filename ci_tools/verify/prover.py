@@ -47,8 +47,6 @@ from ci_tools.verify.modules import explain_failed_import, explain_failed_load
 if TYPE_CHECKING:
     from ci_tools.plan.make import Planned
 
-__all__ = ["Proof", "prove", "status", "to_json"]
-
 
 def to_json(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
     """Return proofs as JSON values."""
@@ -193,7 +191,10 @@ class _Prover:
         try:
             other = self.build_or_read(case.variant, case.toolchain_job, " and ".join(case.differs_in.values()))
         except Rejected as error:
-            return case.make_proof("", _judge_failure(error, case.job), error.brief)
+            # This machine's compiler may be too new for the wheel's tag: then nothing is shown.
+            is_too_new = error.message.startswith(f"the wheel does not keep to {case.job.wheel_platform}")
+            verdict = ClaimVerdict.NOT_EXERCISED if is_too_new else ClaimVerdict.REJECTED
+            return case.make_proof("", verdict, error.brief)
         except MachineError as error:
             return case.make_proof("", ClaimVerdict.BROKEN, error.brief)
         rest, is_loaded = own.without(self.list_spared_members(case)), self.is_resolved(case, own)
@@ -275,12 +276,6 @@ class _Prover:
         lacking = explain_failed_load(wheel, spared, *place) if not error else ""
         loaded = installed_version(environment) if lacking == "" and not error else ""
         return found._replace(import_error=error or lacking or "", loaded_with=loaded)
-
-
-def _judge_failure(error: Rejected, job: Job) -> ClaimVerdict:
-    """Return the verdict of a failed build: not exercised if this machine's compiler is too new for the wheel's tag."""
-    is_too_new = error.message.startswith(f"the wheel does not keep to {job.wheel_platform}")
-    return ClaimVerdict.NOT_EXERCISED if is_too_new else ClaimVerdict.REJECTED
 
 
 def _builder(job: Job) -> Python:

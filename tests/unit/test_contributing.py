@@ -25,8 +25,10 @@ NAME = re.compile(r"`(\w+)`")
 # kernels that cmake lists, a runtime of SYCL. Another accelerator needs none of these modules.
 OF_ONE = frozenset(
     {
+        "build/cuda_toolkits",
         "build/requirements",
         "build/room",
+        "build/sdk/redist",
         "build/toolchain",
         "build/units/launchers",
         "catalog/__init__",

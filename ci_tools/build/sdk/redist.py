@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.build.room import Need, refuse_no_room
 from ci_tools.build.sdk.cuda_libraries import HOME, Overlay, complete_links, write_stand_ins
-from ci_tools.catalog import Redist
+from ci_tools.catalog.accelerators.cuda import Redist
 from ci_tools.catalog.providers import CudaPart, redist_facts
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.formats.tar import tarfile
@@ -237,10 +237,10 @@ def download(archive: ComponentArchive, url: str, path: Path, session: requests.
                 done += len(piece)
                 step.progress(min(done, archive.size), archive.size)
                 if done > archive.size:
-                    break
+                    break  # the server sends another file, perhaps without end
     except UNANSWERED as error:
         if status_of(error) == BEYOND_END:
-            path.unlink()
+            path.unlink()  # longer than the file
         msg = f"{archive.file} cannot be fetched from {url}: {innermost(error)}"
         raise MachineError(msg, hint="what came is kept: the same command goes on from there") from error
     if (found := sha256_of(path)) != archive.sha256:
@@ -264,7 +264,7 @@ def unpack(path: Path, file: str, folder: Path, wanted: Callable[[str], bool]) -
                     link = LEVEL.sub("", member.linkname, count=1) if member.islnk() else member.linkname
                     own = member.replace(name=name, linkname=link)
                     with naming(folder / name):
-                        archive.extract(own, folder, filter="data")
+                        archive.extract(own, folder, filter="data")  # PEP 706: no member leaves the folder
     except (tarfile.TarError, EOFError, ValueError) as error:
         msg = f"{file} cannot be unpacked: {innermost(error)}"
         raise InputError(msg, hint="its sha256 is right, so it was made like this: nothing was kept") from error

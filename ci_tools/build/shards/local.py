@@ -27,24 +27,23 @@ if TYPE_CHECKING:
 WAYS = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))  # for root, and for other users
 # All but the folder by which the compilers of every build share the machine's memory (`units.gate`).
 OWN = 'mkdir -p "$0/${2##*/}" && mount --bind "$2" "$0/${2##*/}" && mount --rbind "$0" "$1" && shift 2 && exec "$@"'
-PLAN = "plan.json"
 
 
 def compile_here(planned: Planned, name: str, total: int, out: Path, outside: Outside) -> None:
     """Compile the shards of a job side by side; report one that fails: the link compiles its units."""
-    ShardNumber.parse(f"1/{total}")
+    ShardNumber.parse(f"1/{total}")  # refuses what --shard would
     listed = list_units(planned, name, out, outside)
     outside.reporter.say(listed.describe())
     if listed.whole:
         return
     config = (planned.config or planned.tree.root / planned.plan.request.config).absolute()
     folder = (out / SHARDS / name).absolute()
-    with write_atomically(folder / PLAN) as file:
+    with write_atomically(folder / plan_file.PLAN) as file:
         file.write(plan_file.dumps(planned.plan).encode())
     way = _find_way((config, planned.tree.root.absolute(), out.absolute(), outside.cache, Path(sys.prefix)))
     if not way:
         outside.reporter.say("the shards take turns: this machine gives them no /tmp of their own")
-    command = [*start_module("ci_tools"), "build", str(config), "--plan", str(folder / PLAN), "--job", name]
+    command = [*start_module("ci_tools"), "build", str(config), "--plan", str(folder / plan_file.PLAN), "--job", name]
     command += ["--out", str(out.absolute()), *(["--trust-source"] if outside.trusts_source else [])]
 
     def compile_one(number: int) -> Ended:
@@ -63,6 +62,6 @@ def compile_here(planned: Planned, name: str, total: int, out: Path, outside: Ou
 
 def _find_way(places: tuple[Path, ...]) -> tuple[str, ...]:
     """Return the command that gives a process a /tmp of its own; () if none does, or if one of the places is there."""
-    if any(place.resolve().is_relative_to(base_folder()) for place in places):
+    if any(place.resolve().is_relative_to(base_folder()) for place in places):  # a mount would hide it
         return ()
-    return next((way for way in WAYS if output([*way, "true"]) is not None), ())
+    return next((way for way in WAYS if output([*way, "true"]) is not None), ())  # containers often forbid it

@@ -57,7 +57,7 @@ def list_lanes(units: Iterable[DoneUnit]) -> list[tuple[int, DoneUnit]]:
     found = []
     for unit in sorted(units, key=lambda one: one.began):
         lane = next((at for at, end in enumerate(ends) if end <= unit.began), len(ends))
-        ends[lane:] = [unit.began + unit.took, *ends[lane + 1 :]]
+        ends[lane:] = [unit.began + unit.took, *ends[lane + 1 :]]  # the lane's new end, or a new lane
         found.append((lane, unit))
     return found
 
@@ -105,7 +105,7 @@ def load(path: Path) -> list[TracedJob]:
     """Return the jobs of a trace that `dump` wrote; raise InputError for another file."""
     try:
         trace = json.loads(path.read_bytes())
-        events = {FORMAT: trace["traceEvents"]}[trace["otherData"]["format"]]
+        events = {FORMAT: trace["traceEvents"]}[trace["otherData"]["format"]]  # another format is a KeyError
         return [_read_job(event, events) for event in events if event.get("cat") == WHOLE]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not a trace that fatwheel wrote"
@@ -149,7 +149,7 @@ class BuildTotals(NamedTuple):
     peak: int
     peak_source: str
     used: int  # the most memory of a machine, with everything that runs there
-    swapped: int
+    swapped: int  # how much more than at the start
 
 
 def add_up(jobs: Sequence[TracedJob]) -> BuildTotals:
@@ -157,6 +157,7 @@ def add_up(jobs: Sequence[TracedJob]) -> BuildTotals:
     units = [unit for job in jobs for unit in job.units]
     longest, peak = (max(units, key=key, default=None) for key in (lambda one: one.wall, lambda one: one.peak))
     hows = [unit.how for unit in units]
+    grown = (one.swapped - job.samples[0].swapped for job in jobs for one in job.samples)  # others may use swap, too
     return BuildTotals(
         wall=_join(jobs),
         own=sum(job.own for job in jobs),
@@ -173,7 +174,7 @@ def add_up(jobs: Sequence[TracedJob]) -> BuildTotals:
         peak=peak.peak if peak else 0,
         peak_source=peak.source if peak else "",
         used=max((sample.used for job in jobs for sample in job.samples), default=0),
-        swapped=max((_measure_swapped(job) for job in jobs), default=0),
+        swapped=max(grown, default=0),
     )
 
 
@@ -181,7 +182,7 @@ def _join(jobs: Sequence[TracedJob]) -> float:
     """Return the seconds in which any job ran."""
     seconds, last = 0.0, 0.0
     for job in sorted(jobs, key=lambda one: one.began):
-        seconds += max(0.0, job.ended - max(last, job.began))
+        seconds += max(0.0, job.ended - max(last, job.began))  # jobs of several machines overlap
         last = max(last, job.ended)
     return seconds
 
@@ -192,11 +193,6 @@ def _count_at_once(units: Sequence[DoneUnit]) -> int:
     starts = [(unit.began + unit.took - unit.wall, 1) for unit in ran]
     changes = sorted([*starts, *((unit.began + unit.took, -1) for unit in ran)])
     return max(accumulate(change for _, change in changes), default=0)
-
-
-def _measure_swapped(job: TracedJob) -> int:
-    """Return how much more was in swap than at the start."""
-    return max((sample.swapped for sample in job.samples), default=0) - (job.samples[0].swapped if job.samples else 0)
 
 
 def describe_job(job: TracedJob) -> Iterator[str]:

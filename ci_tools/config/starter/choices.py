@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.catalog import Catalog, Cuda
-from ci_tools.catalog.accelerators.cuda import CUDA
+from ci_tools.catalog import Catalog
+from ci_tools.catalog.accelerators.cuda import CUDA, Cuda
 from ci_tools.catalog.providers import redist_facts
 from ci_tools.config.project import list_admitted
 from ci_tools.config.starter.cibuildwheel import Told

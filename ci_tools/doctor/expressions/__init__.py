@@ -70,7 +70,8 @@ def evaluate(
 ) -> Any:  # noqa: ANN401
     """Return the value of an expression; Unknown for one that is not GitHub's, since another check reports it."""
     try:
-        states = (is_well, _not(is_well) if has_failed is None else has_failed)
+        is_lost = None if is_well is None else not is_well
+        states = (is_well, is_lost if has_failed is None else has_failed)
         parser = _Parser(_split(expression), Open({key.lower(): value for key, value in contexts.items()}), states)
         value = parser.either(0)
     except (BrokenExpression, RecursionError):  # calls within calls, which have no unary between them
@@ -83,10 +84,6 @@ def fill(text: str, contexts: Mapping[str, Any]) -> str | None:
     parts = enumerate(split_expressions(text))
     values = [evaluate(part, contexts) if number % 2 else part for number, part in parts]
     return None if any(isinstance(value, Unknown) for value in values) else "".join(map(to_text, values))
-
-
-def _not(value: bool | None) -> bool | None:  # noqa: FBT001 - it is what is negated
-    return None if value is None else not value
 
 
 def _split(expression: str) -> list[tuple[str, str]]:

@@ -98,7 +98,9 @@ def check_guards(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
         jobs = place_jobs(known, file, start)
         for one in list_publications(known, jobs):
             what = f"{one.placed.name} publishes to {one.what} on {start}"
-            is_bare = one.what == FATWHEEL and not _asks_for_channel(one)  # `none` has nothing to publish
+            conditions = (condition_of(file.jobs[job]) for file, job in one.placed.path)
+            asks = any("channel" in condition or "github.ref" in condition for condition in conditions)
+            is_bare = one.what == FATWHEEL and not asks  # `none` has nothing to publish
             if start.event.startswith("pull_request") and (one.is_sure or is_bare):
                 why = "anyone's proposal is published, or, from a fork without your secrets, the run fails"
                 yield DoctorFinding("unguarded", Weight.ERROR, one.where, what, why, _guard(one, start))
@@ -115,11 +117,6 @@ def _guard(one: Publication, start: RunStart) -> str:
         return "in that job: `if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}`"
     only = f"github.event_name != '{start.event}'" if start.event != "push" else "startsWith(github.ref, 'refs/tags/')"
     return f"in that job: `if: {only}`"
-
-
-def _asks_for_channel(one: Publication) -> bool:
-    conditions = (condition_of(file.jobs[job]) for file, job in one.placed.path)
-    return any("channel" in condition or "github.ref" in condition for condition in conditions)
 
 
 def _may_be_nightly(jobs: list[PlacedJob]) -> bool:
@@ -141,7 +138,9 @@ def check_cancelling(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
                 is_next = start.is_tag or one.what != FATWHEEL  # which publishes from one branch again and again
                 again = start._replace(ref=f"{start.ref}9") if is_next else start  # the next tag is another ref
                 group = _group(said, file, start, known)
-                if _cancels(said, file, start, known) and group == _group(said, file, again, known) is not None:
+                text = scalar_of(said.get("cancel-in-progress", False))
+                cancels = evaluate_condition(text, start.contexts(file, known.repository))
+                if cancels and group == _group(said, file, again, known) is not None:
                     what = f"a newer run cancels {one.placed.name}, which publishes to {one.what}"
                     why = "what has begun to appear stays unfinished"
                     how = "`cancel-in-progress: false`, or a group of its own for each release"
@@ -156,11 +155,6 @@ def _groups(placed: PlacedJob) -> Iterator[tuple[Keys, dict[str, object]]]:
     ):
         if isinstance(said, dict):
             yield keys, said
-
-
-def _cancels(said: dict[str, object], file: WorkflowDocument, start: RunStart, known: WorkflowSet) -> bool:
-    text = scalar_of(said.get("cancel-in-progress", False))
-    return bool(evaluate_condition(text, start.contexts(file, known.repository)))
 
 
 def _group(said: dict[str, object], file: WorkflowDocument, start: RunStart, known: WorkflowSet) -> str | None:

@@ -56,7 +56,7 @@ KERNEL_DESCRIPTOR = ".kd"  # the suffix of the name of a kernel descriptor
 # Microsoft's linker cuts the names of sections to eight bytes (PE Format, "Section Table").
 NVIDIA_SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb", "__nv_rel")
 HIP_SECTIONS = (".hip_fatbin", ".hip_fat")
-CUDA_MACHINE, AMD_MACHINE = 190, 224  # e_machine
+CUDA_MACHINE = 190  # e_machine
 NOTE = ".note.nv.tkinfo"  # holds the command line of ptxas
 KERNEL = 0x10  # in the last byte of a cubin's symbol: a function that the host may launch
 FUNCTION, OBJECT = 2, 1  # STT_FUNC and STT_OBJECT

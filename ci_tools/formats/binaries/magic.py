@@ -67,7 +67,7 @@ def machines(file: BinaryIO) -> frozenset[str]:
     """Return the machines a compiled file is for, several for a Mach-O universal file; none if unknown here."""
     head = file.read(0x40)
     if head.startswith(ELF_MAGIC):
-        found = ELF.get(read_machine(head))
+        found = ELF.get(int.from_bytes(head[18:20], "big" if head[5:6] == b"\2" else "little"))  # e_machine
         return frozenset({found} if found else ())
     if head.startswith(b"MZ"):
         file.seek(int.from_bytes(head[PE_OFFSET : PE_OFFSET + 4], "little") + 4)
@@ -81,11 +81,6 @@ def name_systems(file: BinaryIO) -> tuple[str, ...]:
     found = binary_format(file)
     file.seek(0)
     return tuple(sorted(f"{SYSTEMS[found]} {machine}" for machine in machines(file))) if found in SYSTEMS else ()
-
-
-def read_machine(head: bytes) -> int:
-    """Return `e_machine`, the number of the processor, from the first 20 bytes of an ELF file; 0 if there are fewer."""
-    return int.from_bytes(head[18:20], "big" if head[5:6] == b"\2" else "little")
 
 
 def _cpu_types(head: bytes, file: BinaryIO) -> Iterator[int]:

@@ -276,7 +276,8 @@ def _describe_adoption(
 ) -> Adopted:
     """Return what adopting a project does; `completed` are its new files, if they have been read."""
     unhashed = [file for file in new if not file.sha256 and not _is_away(file, layout)]
-    bare = [file for file in new if file.name.endswith(".whl") and _is_bare(file, layout)]
+    wheels = [file for file in new if file.name.endswith(".whl") and file.key in layout.entries]
+    bare = sum(f"{file.key}{METADATA_SUFFIX}" not in layout.entries for file in wheels)
     sizes = (layout.entries[file.key].size for file in unhashed if file.key in layout.entries)
     files = _count_files(after)
     return Adopted(
@@ -285,7 +286,7 @@ def _describe_adoption(
         new=files - _count_files(before),
         unhashed=len(unhashed),
         bytes=sum(sizes),
-        metadata=len(bare) if completed is None else sum(bool(one.metadata) for one in completed),
+        metadata=bare if completed is None else sum(bool(one.metadata) for one in completed),
         links=len(after.files) + len(after.links) - files,
     )
 
@@ -293,10 +294,6 @@ def _describe_adoption(
 def _count_files(manifest: Manifest) -> int:
     """Return how many files of a project installers take."""
     return len(manifest.files) + sum(bool(version_of(link.name, manifest.project)) for link in manifest.links)
-
-
-def _is_bare(file: IndexedFile, layout: Layout) -> bool:
-    return file.key in layout.entries and f"{file.key}{METADATA_SUFFIX}" not in layout.entries
 
 
 # ---------------------------------------------------------------- taking over

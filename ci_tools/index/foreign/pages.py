@@ -228,11 +228,8 @@ def _links(text: str, key: str) -> list[_Anchor]:
             found.append((start, attributes, href))
         elif href is not None and not base:
             base = _join_address(here, href) or here
-    return [_anchor(start, attributes, _join_address(base or here, href)) for start, attributes, href in found]
-
-
-def _anchor(start: int, attributes: Mapping[str, str], address: str) -> _Anchor:
-    return _Anchor(start, attributes, address, _place(address.partition("#")[0]) if address else None)
+    joined = ((start, attributes, _join_address(base or here, href)) for start, attributes, href in found)
+    return [_Anchor(*one, _place(one[2].partition("#")[0]) if one[2] else None) for one in joined]
 
 
 def _join_address(base: str, address: str) -> str:

@@ -13,8 +13,8 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.build.toolchain import Toolchains
-from ci_tools.catalog import Redist
 from ci_tools.catalog.accelerators.cuda import CUDA as NVIDIA
+from ci_tools.catalog.accelerators.cuda import Redist
 from ci_tools.errors import InputError
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import cache_folder, fill_once

@@ -11,6 +11,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.rocm import ROCM as AMD
+from ci_tools.catalog.accelerators.xpu import OneApi
 from ci_tools.config import loader
 from ci_tools.errors import InputError
 from ci_tools.model.versions import Minor, Python
@@ -132,7 +133,7 @@ def test_a_torch_for_xpu_names_its_oneapi_which_may_be_new_as_well(tmp_path: Pat
     torch = '[[torch.release]]\nversion = "2.15"\nxpu = {machines = ["linux-x86_64"], oneapi = "2026.3"}\n'
     oneapi = '[[xpu.release]]\nversion = "2026.3"\nsycl = 9\n'
     found = known(tmp_path, {FILE: torch + oneapi}).find_oneapi(Minor(2, 15))
-    assert found == catalog.OneApi(Minor(2026, 3), 9)
+    assert found == OneApi(Minor(2026, 3), 9)
 
 
 def test_a_oneapi_without_the_number_of_its_runtime_is_not_complete(tmp_path: Path) -> None:

@@ -40,18 +40,15 @@ def python_symbols(subject: Subject) -> Iterator[Flaw]:
     """Libraries of a wheel tagged for every Python ask for no Python symbol."""
     if subject.is_pure or not any(EVERY_PYTHON.match(tag) for tag in subject.tags):
         return
-    imported = ((name, _python_symbols(found)) for name, found in subject.readable_imports.items())
+    imported = (
+        (name, {symbol for one in found if PYTHON_LIBRARY.fullmatch(one.library) for symbol in one.symbols})
+        for name, found in subject.readable_imports.items()
+    )
     asked = ((name, {*found.required, *found.weak}) for name, found in subject.symbols.items())
     for name, wanted in (*asked, *imported):
         symbols = sorted(filter(PYTHON_SYMBOL.match, wanted))
         if symbols:
             yield Flaw(f"{name} asks for Python symbols", abbreviate(symbols), "none, as tagged py3-none")
-
-
-def _python_symbols(imports: Iterable[Import]) -> frozenset[str]:
-    """Return the names that a Windows library takes from a DLL of Python."""
-    found = (each.symbols for each in imports if PYTHON_LIBRARY.fullmatch(each.library))
-    return frozenset(symbol for symbols in found for symbol in symbols)
 
 
 def abi3(subject: Subject) -> Iterator[Flaw]:

@@ -85,7 +85,8 @@ def _find_gaps_of_linux(subject: Subject) -> Iterator[Flaw]:
 
 def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
     """Check a library's system and machine against the tags; device files have a machine that is not known here."""
-    wanted = _formats(platforms)
+    systems = {system for system in FORMATS for tag in platforms if system in tag}
+    wanted = {name for system in systems for name in FORMATS[system]}
     if wanted and member.format not in wanted:
         yield Flaw(f"{member.name} is for another operating system", member.format, abbreviate(wanted))
         return
@@ -96,11 +97,6 @@ def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
         expected = next((value for end, value in MACHINES.items() if f"_{tag}".endswith(f"_{end}")), set())
         if found and not expected <= found:
             yield Flaw(f"{member.name} is for another machine than {tag}", abbreviate(found), abbreviate(expected))
-
-
-def _formats(platforms: frozenset[str]) -> set[str]:
-    systems = {system for system in FORMATS for tag in platforms if system in tag}
-    return {name for system in systems for name in FORMATS[system]}
 
 
 class PolicyLevel(NamedTuple):

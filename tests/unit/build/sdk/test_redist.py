@@ -18,7 +18,7 @@ import certifi
 import pytest
 
 from ci_tools.build.sdk.redist import MIRROR, fetch_compiler, fetch_parts, read_release
-from ci_tools.catalog import Redist
+from ci_tools.catalog.accelerators.cuda import Redist
 from ci_tools.catalog.providers import cuda_parts
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.machine.context import Outside
