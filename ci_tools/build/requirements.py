@@ -16,6 +16,7 @@ from ci_tools.build.bench.copies import Copies
 from ci_tools.build.bench.resolved import list_report
 from ci_tools.build.sdk.lending import InstallPlace, lend_torch
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
+from ci_tools.build.sdk.torch_parts import name_accelerator
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.machine.context import Outside
@@ -308,18 +309,9 @@ def _torches(packages: Path) -> Iterator[_Torch]:
         version = found.name.removeprefix("torch-").removesuffix(".dist-info")
         said = _constants(packages / "torch" / "version.py")
         version = said.get("__version__") or version
-        yield _Torch(version, _label(said, version.partition("+")[2]))
-
-
-def _label(said: dict[str, str], local: str) -> str:
-    """Return the accelerator of a torch: from its version.py, or else from its local version."""
-    if said.get("cuda"):
-        return f"cu{''.join(said['cuda'].split('.')[:2])}"  # 13.0.2, say, is cu130
-    if said.get("hip"):
-        return local if local.startswith("rocm") else f"rocm{'.'.join(said['hip'].split('.')[:2])}"
-    if said.get("xpu"):
-        return "xpu"
-    return CPU if "cuda" in said else local  # upstream's says None of it
+        local = version.partition("+")[2]
+        none = CPU if "cuda" in said else local  # upstream's says None of it
+        yield _Torch(version, name_accelerator(said, local) or none)
 
 
 def _constants(path: Path) -> dict[str, str]:

@@ -279,11 +279,7 @@ def _item(made: JobEntry | None, path: Path, receipt: Receipt | None, gpu_comman
     if receipt is None:  # _problems has checked that there is one
         raise ValueError(path)
     where = (made.folder, made.also) if made else ("", ())
-    gpu = _gpu(receipt, gpu_commands) if made and made.accelerator else ""
+    device = "".join(char for char in receipt.gpu(gpu_commands) or "" if char.isprintable())[:LONGEST]
+    tried = f"tried on {device}" if device else NOT_TRIED  # by the receipt, and not by a runner's label
+    gpu = tried if made and made.accelerator else ""
     return Item(path, receipt.sha256, receipt.size, made, *where, gpu=gpu, built_with=receipt.built_with)
-
-
-def _gpu(receipt: Receipt, commands: tuple[str, ...]) -> str:
-    """Return in words whether a file was tried on a GPU, by its receipt and not by a runner's label."""
-    device = "".join(char for char in receipt.gpu(commands) or "" if char.isprintable())[:LONGEST]
-    return f"tried on {device}" if device else NOT_TRIED

@@ -128,7 +128,10 @@ def _list_built(run: RepositoryRun, known: Sequence[KnownConfig], package: str) 
         if tag:
             yield SeriesKey(tag.project, tag.series), job
         else:
-            yield SeriesKey(package or run.workflow, (("job", _platform_of(named["what"])),)), job
+            # The platform that begins the name; a job of several platforms has none, and keeps its own.
+            fitting = [str(one) for one in Platform if f"{named['what']}-".startswith(f"{one}-")]
+            platform = max(fitting, key=len, default=named["what"])
+            yield SeriesKey(package or run.workflow, (("job", platform),)), job
 
 
 def _line(key: SeriesKey, results: tuple[Result, ...], known: Sequence[KnownConfig], newest: Newest) -> Line:
@@ -169,12 +172,6 @@ def _describe(series: Series) -> str:
 def _rank(field: tuple[str, str]) -> tuple[int, str]:
     order = [*WORDS]
     return (order.index(field[0]) if field[0] in order else len(order)), field[0]
-
-
-def _platform_of(job: str) -> str:
-    """Return the platform that a job of a plan is for, by its name; the name itself for those of several platforms."""
-    fitting = [str(one) for one in Platform if job == one or job.startswith(f"{one}-")]
-    return max(fitting, key=len, default=job)
 
 
 # ---------------------------------------------------------------- the page

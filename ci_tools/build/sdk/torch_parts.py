@@ -78,12 +78,16 @@ def label_of(version_file: bytes) -> tuple[str, str]:
     version = said.get("__version__", "")
     if not version:
         raise InputError(f"torch/version.py states no version: {text[:200]!r}")
-    local = version.partition("+")[2]
+    return version, name_accelerator(said, version.partition("+")[2]) or CPU
+
+
+def name_accelerator(said: Mapping[str, str], local: str) -> str:
+    """Return the label of the accelerator that a torch's version.py states, of a known local version; "" if none is."""
     if cuda := said.get("cuda"):
-        return version, f"cu{''.join(cuda.split('.')[:2])}"
+        return f"cu{''.join(cuda.split('.')[:2])}"  # 13.0.2, say, is cu130
     if hip := said.get("hip"):
-        return version, local if local.startswith("rocm") else f"rocm{'.'.join(hip.split('.')[:2])}"
-    return version, "xpu" if said.get("xpu") else CPU
+        return local if local.startswith("rocm") else f"rocm{'.'.join(hip.split('.')[:2])}"
+    return "xpu" if said.get("xpu") else ""
 
 
 def make_torch(parts: Parts, pythons: Iterable[str], folder: Path, outside: Outside) -> None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.publish.folder import Finished
 
-__all__ = ["MAX_COMMENT", "MAX_STEP", "plan_page", "release_page", "unattested_page"]
-
 MAX_COMMENT = 65_000  # bytes; GitHub accepts 65,536 characters
 
 

@@ -175,7 +175,8 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
         how = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
         what = f"{job.call} does not exist"
         yield DoctorFinding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", how)
-    its_own = _caller_grants(called) if isinstance(called, Workflow) else {}
+    inner = [(called.grants_of(one), one.needs) for one in called.jobs] if isinstance(called, Workflow) else []
+    its_own = unite_grants(needs if grants is None else grants for grants, needs in inner)
     publishing = _publishing(facts, workflow, job)
     needs = unite_grants([job.needs, its_own, publishing or {}])
     granted = workflow.grants_of(job)
@@ -237,9 +238,3 @@ def _lacks(job: WorkflowJob, missing: Grants, whole: Grants, weight: Weight) -> 
 def _grant(grants: Grants) -> str:
     inside = ", ".join(f"{scope}: {wanted}" for scope, wanted in sorted(grants.items()) if scope != "*")
     return f"in that job: `permissions: {{ {inside} }}`" if inside else "in that job: `permissions: {}`"
-
-
-def _caller_grants(called: Workflow) -> Grants:
-    """Return the permissions that a called workflow needs from its caller: the union over its jobs."""
-    granted = ((called.grants_of(job), job.needs) for job in called.jobs)
-    return unite_grants(needs if grants is None else grants for grants, needs in granted)
