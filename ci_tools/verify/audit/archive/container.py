@@ -94,7 +94,9 @@ def _odd_member(info: zipfile.ZipInfo) -> Iterator[Flaw]:
 
 def _disagreements(header: Header | None, info: zipfile.ZipInfo, file: BinaryIO) -> Iterator[Flaw]:
     """Compare a member's own header with the directory."""
-    if header is None or not _is_named_alike(header, info):
+    # Appendix D: code page 437 without the flag
+    name = header and header.name.decode("utf-8" if header.flags & UTF8 else "cp437", "replace")
+    if header is None or name != info.orig_filename:
         found = header.name.decode("utf-8", "replace") if header else "no header"
         yield Flaw(f"{info.filename} is another member by its own header", found, info.filename)
         return
@@ -121,12 +123,6 @@ def _disagreements(header: Header | None, info: zipfile.ZipInfo, file: BinaryIO)
             yield Flaw(f"{info.filename}: its header and the directory differ in the {what}", str(said), str(expected))
     if follow and not _sizes_agree(file, header.content + info.compress_size, info):
         yield Flaw(f"{info.filename}: the sizes after its content are others", "other sizes", "those of the directory")
-
-
-def _is_named_alike(header: Header, info: zipfile.ZipInfo) -> bool:
-    # Appendix D: code page 437 without the flag
-    name = header.name.decode("utf-8" if header.flags & UTF8 else "cp437", "replace")
-    return name == info.orig_filename
 
 
 def _read_extra(extra: bytes) -> Mapping[int, bytes] | None:
