@@ -393,10 +393,7 @@ def _read_cache(cache: bytes) -> dict[str, str]:
 def _find_missing(
     cache: Mapping[str, str], finds: Mapping[str, str], absent: re.Pattern[str]
 ) -> tuple[str, str] | None:
-    """Return the first library, file or package that was searched for and not found, and the place of the search.
-
-    `absent` is what a builder for this cell does not have: the software of other accelerators.
-    """
+    """Return the first library, file or package, but for `absent` ones, that was not found, and where it was sought."""
     for variable, value in cache.items():
         asked = variable if variable in finds else variable.removesuffix("_DIR")
         if value.endswith("-NOTFOUND") and asked in finds and not (IDLE.fullmatch(asked) or absent.fullmatch(asked)):

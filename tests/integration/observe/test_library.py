@@ -118,6 +118,8 @@ import_from('ctypes', 'WinDLL')
 WindowsError
 hasattr('', 'mbcs') or hasattr(os, 'startfile')
 subprocess.check_output([sys.executable, '-c', 'import os; print(os.sep == chr(92), end=str())']) == b'True'
+run_hidden([sys.executable, '-c', '']).returncode == 0
+os.system('where cl.exe >nul 2>nul') == 0
 distutils.ccompiler.new_compiler().compiler_type == 'msvc'
 distutils.ccompiler.new_compiler().exe_extension == '.exe'
 distutils.ccompiler.new_compiler().shared_lib_extension == '.dll'
@@ -128,11 +130,17 @@ command('bdist_wheel').plat_name.startswith('win')
 OF_NO_CELL = {
     "dict(inspect.getmembers(sys))['platform'] == 'win32'",
     "inspect.getattr_static(sys, 'platform') == 'win32'",
+    "os.system('where cl.exe >nul 2>nul') == 0",
 }
 MORE = """\
 import array, asyncio, ctypes, distutils, glob, importlib.util, locale, mimetypes, multiprocessing, signal, struct
 import sysconfig, tempfile
 from distutils import ccompiler
+def run_hidden(words):
+    found = subprocess.STARTUPINFO()
+    found.dwFlags |= subprocess.STARTF_USESHOWWINDOW
+    found.wShowWindow = subprocess.SW_HIDE
+    return subprocess.run(words, startupinfo=found, creationflags=subprocess.CREATE_NO_WINDOW)
 def command(name):
     made = Distribution().get_command_obj(name)
     made.ensure_finalized()

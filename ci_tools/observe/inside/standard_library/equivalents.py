@@ -10,9 +10,11 @@ import builtins
 import configparser
 import datetime  # noqa: ICN001 - by its own name
 import enum
+import functools
 import itertools
 import os
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from ci_tools.observe.inside.facts import FACTS
@@ -97,6 +99,11 @@ EQUIVALENTS: dict[str, Any] = {
     "itertools.batched": batched,
     "pathlib.Path.is_junction": lambda _: False,
     "pathlib.Path.walk": _walk,
+    # As winbase.h has them; they change a window, which no build reads, and `programs` drops what a program gets.
+    "subprocess.CREATE_NO_WINDOW": 0x08000000,
+    "subprocess.STARTF_USESHOWWINDOW": 0x1,
+    "subprocess.STARTUPINFO": functools.partial(SimpleNamespace, dwFlags=0),
+    "subprocess.SW_HIDE": 0,
 }
 
 
