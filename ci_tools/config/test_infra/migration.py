@@ -33,7 +33,7 @@ from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import CONFIG_FILE
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Globs
-from ci_tools.model.versions import CudaArch, Python, read_version
+from ci_tools.model.versions import CudaArch, Python
 from ci_tools.source.files import Tree, matching, tree_at
 
 CALLS = re.compile(r"(?m)^[^#\n]*test-infra/\.github/workflows/build_wheels_(linux|windows|macos)\.ya?ml")
@@ -100,7 +100,6 @@ def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
         *(["# Needs you:"] if needs_you else []),
         *(to_comment(f"- {row.where}: {row.name}: {row.what}") for row in needs_you),
         *package_lines(project, _owner(moved)),
-        *_move_version(tree, project, moved),
         "",
         *_move_pythons(project, catalog, moved),
         _move_torch(tree, project, catalog),
@@ -119,20 +118,6 @@ def _section(key: str, lines: Iterable[str]) -> list[str]:
     inner = [f"  {line}" for line in lines]
     named = [f"{key}:"] if any(not line.lstrip().startswith("#") for line in inner) else []
     return ["", *named, *inner] if inner else []
-
-
-def _move_version(tree: Tree, project: StarterProject, moved: Move) -> Iterator[str]:
-    """Yield the version of the file version.txt, where a build takes it from BUILD_VERSION as test-infra gives it.
-
-    Without that variable many a project adds the commit to its version, and some have none at all.
-    """
-    scripts = [wish.value.split()[-1] for key in ("before", "after") for wish in moved.of(key)]  # bash ci/pre_build.sh
-    reader = _find_line(tree, ("setup.py", *scripts), "BUILD_VERSION")
-    files = (f"{project.folder}/{name}".lstrip("/") for name in ("version.txt", "VERSION.txt", "VERSION"))
-    file = next((file for file in files if file in tree.names), "")
-    version = read_version(tree.text(file).strip()) if file and reader and not project.states_version else None
-    if version:
-        yield f'version: "{version}" {to_comment(f"{file}; {reader} takes it from BUILD_VERSION")}'
 
 
 def _find_line(tree: Tree, files: Iterable[str], word: str) -> str:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from ci_tools.source.project_file import ProjectFile
 
 OF_RELEASE = "BUILD_VERSION"  # pytorch/test-infra sets it to the version in the tag of a release
-NEEDS_RELEASE = re.compile(rf"environ\[[\"']{OF_RELEASE}")
 VERSION_FILE = "version.txt"
+# What reads that file by itself, or cannot do without the variable, in Python and in a shell.
+NEEDS_RELEASE = re.compile(rf"{re.escape(VERSION_FILE)}|environ\[[\"']{OF_RELEASE}|\$\{{?{OF_RELEASE}\b")
 ASKS_GIT = "git"  # among what an observed build asks
 
 
@@ -82,12 +83,15 @@ class Teller:
         return bool(version and self.project.place_of_version(str(version)))
 
     def _tell_release_version(self) -> None:
-        """Tell observed builds the version of the release, where setup.py takes it from the variable of test-infra.
+        """Tell observed builds the version of the release, where one takes it from the variable of test-infra.
 
-        It is that of the tag. Where setup.py cannot do without, that of another commit is in version.txt, as there.
+        It is setup.py that does, or a script that runs before or after a build. The version is that of the tag. Where
+        that cannot do without, that of another commit is in version.txt, as there.
         """
         project = self.project
-        text = project.tree.text(project.path("setup.py"))
+        told = project.request.build
+        words = (word for hook in (*told.before, *told.after) for word in hook.run.split())  # such as bash ci/before.sh
+        text = "\n".join(map(project.tree.text, (project.path("setup.py"), *words)))
         if project.stated_version() or OF_RELEASE not in text:
             return
         if not project.told:
@@ -95,15 +99,12 @@ class Teller:
             self.is_done = bool(project.told)
         version = project.told.public if project.told else project.request.version
         if version:
-            build = project.request.build
-            told = build._replace(env=((OF_RELEASE, version), *build.env))
-            project.request = replace(project.request, build=told)
+            project.request = replace(project.request, build=told._replace(env=((OF_RELEASE, version), *told.env)))
 
     def _read_file(self) -> OwnVersion | None:
         """Return the version in version.txt."""
         said = self.project.tree.text(self.project.path(VERSION_FILE)).strip()
-        said_so = f"{VERSION_FILE} says {said}"
-        return OwnVersion(said, VERSION_FILE, said=said_so) if read_version(said) else None
+        return OwnVersion(said, VERSION_FILE, said=f"{VERSION_FILE} says {said}") if read_version(said) else None
 
     def _ask_setup(self, known: Version | None, *, asks_git: bool) -> None:
         """Note what setup.py says where git answers, if that is not what it says where git does not.

@@ -427,32 +427,39 @@ def test_a_project_with_a_setup_py_alone_is_called_as_it_is_imported(tmp_path: P
 
 # ---------------------------------------------------------------- what a project needs beside its inputs
 
-READS = 'import os\n\nversion = os.getenv("BUILD_VERSION") or open("version.txt").read() + "+git"\n'
+READS = """\
+import os
+from setuptools import setup
+setup(name="tally", version=os.getenv("BUILD_VERSION") or open("version.txt").read().strip() + "+git")
+"""
+NEEDS = 'import setuptools\nsetuptools.setup(name="tally", version="@")\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("files", "build", "shown"),
+    ("files", "build"),
     [
-        pytest.param({"setup.py": READS, "version.txt": "1.5.0\n"}, "",
-                     'version: "1.5.0" # version.txt; setup.py:3 takes it from BUILD_VERSION', id="setup.py"),
-        pytest.param({"a.sh": "sed s/x/$BUILD_VERSION/ tally.py\n", "version.txt": "1.5.0"}, "pre-script: a.sh",
-                     'version: "1.5.0" # version.txt; a.sh:1 takes it from BUILD_VERSION', id="a-script-before"),
-        pytest.param({"setup.py": "pass\n", "version.txt": "1.5.0"}, "", None, id="its-own-affair"),
-        pytest.param({"setup.py": READS, "version.txt": "<<<<<<< HEAD"}, "", None, id="no-version"),
-        pytest.param({"setup.py": READS}, "", None, id="no-file"),
-        pytest.param({"setup.py": READS, "version.txt": "1.5.0", "pyproject.toml": PROJECT}, "", None, id="stated"),
-        pytest.param({"setup.py": 'suffix = os.environ["VERSION_SUFFIX"]\n'}, "",
-                     'VERSION_SUFFIX: "" # setup.py:1: each wheel gets a label of its own', id="a-suffix"),
+        pytest.param({"setup.py": READS}, "package-name: tally", id="setup.py"),
+        pytest.param({"setup.py": NEEDS, "a.sh": "sed -i s/@/$BUILD_VERSION/ setup.py\n"},
+                     "package-name: tally\npre-script: a.sh", id="a-script-before"),
     ],
 )  # fmt: skip
-def test_the_version_is_where_test_infra_has_it(
-    tmp_path: Path, files: dict[str, str], build: str, shown: str | None
+def test_the_version_follows_the_file_that_test_infra_takes_it_from(
+    tmp_path: Path, files: dict[str, str], build: str
 ) -> None:
-    dynamic = PROJECT.replace('version = "1.0"', 'dynamic = ["version"]')
-    folder = project(tmp_path, {LINUX: caller(build, CPU), "pyproject.toml": dynamic, **files})
+    folder = write(tmp_path / "tally", {LINUX: caller(build, CPU), "tally.py": "", "version.txt": "1.4.0", **files})
     moved(folder)
-    assert (shown or "") in (folder / "fatwheel.yml").read_text(encoding="utf-8")
-    assert request_of(folder).version == ("1.5.0" if shown and "1.5.0" in shown else None)
+    assert request_of(folder).version is None
+    for version in ("1.5.0", "1.6.0"):
+        write(folder, {"version.txt": f"{version}\n"})
+        assert plan_of(folder).project.version == version
+
+
+def test_a_suffix_of_versions_is_left_to_the_labels_of_wheels(tmp_path: Path) -> None:
+    folder = project(tmp_path, {LINUX: caller("", CPU), "setup.py": 'suffix = os.environ["VERSION_SUFFIX"]\n'})
+    moved(folder)
+    shown = 'VERSION_SUFFIX: "" # setup.py:1: each wheel gets a label of its own'
+    assert shown in (folder / "fatwheel.yml").read_text(encoding="utf-8")
 
 
 def test_submodules_that_are_not_checked_out_are_all_named(tmp_path: Path) -> None:
