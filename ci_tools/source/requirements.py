@@ -157,12 +157,24 @@ def find_lacking(project: ProjectFile, modules: Iterable[str], metadata: Sequenc
     found: dict[str, Lacking] = {}
     for module in modules:
         for top, place in _ImportReader(project).imports(module):
-            name = canonicalize_name(re.split("[<>=!~ ]", distribution_of(top))[0])
+            name = _find_distribution(project, top)
             is_left = name in LEFT_TO_USERS and {*map(name_of_required, required)} <= WITHOUT_TORCH
             is_lacking = name in extras or is_left or _is_brought_by_none(project, module, top, name, known)
             if is_lacking and name not in known:
                 found.setdefault(name, Lacking(name, module, place, extras.get(name, "")))
     return tuple(found.values())
+
+
+def _find_distribution(project: ProjectFile, top: str) -> str:
+    """Return the distribution of a module: by the table, or as the project's requirements.txt has a longer name of it.
+
+    dm-tree, of which `tree` is a module, is not the distribution of that name.
+    """
+    name = canonicalize_name(re.split("[<>=!~ ]", distribution_of(top))[0])
+    lines = project.tree.text(project.path("requirements.txt")).splitlines()
+    listed = {name_of_required(line.partition(" #")[0]) for line in lines}
+    longer = {one for one in listed if name in one.split("-") and name == canonicalize_name(top)}
+    return longer.pop() if len(longer) == 1 else name
 
 
 def _is_brought_by_none(project: ProjectFile, module: str, top: str, name: str, known: Iterable[str]) -> bool:

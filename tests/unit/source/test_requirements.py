@@ -123,3 +123,21 @@ def test_what_a_setup_py_requires_is_known_by_its_observed_build(
 @pytest.mark.parametrize("key", ["requires: [torch]", "torch: '2.13.0'"])
 def test_what_the_config_installs_for_the_trials_is_not_lacking(key: str, tmp_path: Path) -> None:
     assert lacking(tmp_path, {"demo.py": "import torch\n"}, config=f"{CONFIG}validate: {{{key}}}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "listed", "expected"),
+    [
+        pytest.param("import tree\n", "", ["dm-tree demo.py:1"], id="by-the-table"),
+        pytest.param(
+            "import unyt\n", "numpy\npy-unyt>=2 # units\n", ["py-unyt demo.py:1"], id="as-the-project-lists-it"
+        ),
+        pytest.param("import unyt\n", "py-unyt\nunyt-py\n", ["unyt demo.py:1"], id="two-that-may-be-meant"),
+    ],
+)
+def test_a_module_of_a_distribution_of_another_name_is_called_by_that(
+    text: str, listed: str, expected: list[str], tmp_path: Path
+) -> None:
+    assert (
+        lacking(tmp_path, {"demo.py": text, "requirements.txt": listed}, TABLE.replace("DEPENDENCIES", "")) == expected
+    )
