@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SETUP = frozenset({"setup", "setuptools.setup", "core.setup", "skbuild.setup"})
 MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'\s*[,)]", re.MULTILINE)
 # The default pattern of hatchling, which scikit-build-core and pdm-backend follow: their documentation of `regex`.
+VERSION_NAMES = ("__version__", "VERSION")
+PACKED = (".py", "/__init__.py")  # the ends of a module's path
 PYTHON = re.compile(r"""^(?:__version__|VERSION)\s*(?::\s*str\s*)?=\s*(['"])v?(?P<version>[^'"\n]+)\1""", re.MULTILINE)
 
 
@@ -105,6 +107,16 @@ def read_given(project: ProjectFile, argument: str = "version") -> Iterator[str]
         yield str(given[0].value)
 
 
+def _from_setuptools(project: ProjectFile) -> Iterator[str]:
+    """Yield the text of the attribute that setuptools takes the version from without an import, else setup.py's."""
+    told = project.setting("metadata", "version")
+    named = project.table("tool", "setuptools", "dynamic", "version").get("attr") or told.partition("attr:")[2]
+    module, _, name = str(named).strip().rpartition(".")
+    for path in (f"{folder}{module.replace('.', '/')}{end}" for folder in ("", "src/") for end in PACKED):
+        yield from _python_versions(project, path if name in VERSION_NAMES else "")
+    yield from read_given(project)
+
+
 def _python_versions(project: ProjectFile, path: str) -> Iterator[str]:
     for match in PYTHON.finditer(project.tree.text(project.path(path)) if path else ""):
         yield match["version"]
@@ -125,5 +137,5 @@ READERS: dict[str, Callable[[ProjectFile], Iterator[str]]] = {
         file="input",
         pattern="regex",
     ),
-    "setuptools": read_given,
+    "setuptools": _from_setuptools,
 }

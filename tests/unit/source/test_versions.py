@@ -11,6 +11,7 @@ from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.versions import read_file_version
 from tests.builders.sources import CONFIG, request_of, write
 
+DYNAMIC = "[tool.setuptools.dynamic]\nversion = "
 HATCH = "[tool.hatch.version]\n"
 PDM = "[tool.pdm.version]\n"
 SCIKIT = "[tool.scikit-build.metadata.version]\n"
@@ -45,6 +46,10 @@ REGEX = 'provider = "scikit_build_core.metadata.regex"\n'
         pytest.param("flit_core.buildapi", "", "demo.py", "__version__ = find()\n", "", id="flit-that-asks"),
         pytest.param("poetry.core.masonry.api", '[tool.poetry]\nversion = "7"\n', "a", "", "7", id="poetry"),
         pytest.param("setuptools.build_meta", "", "demo.py", '__version__ = "1"\n', "", id="setuptools-is-observed"),
+        pytest.param("setuptools.build_meta", f'{DYNAMIC}{{ attr = "demo.v.__version__" }}\n', "src/demo/v.py",
+                     '__version__ = "0.4"\n', "0.4", id="setuptools-by-an-attribute"),
+        pytest.param("setuptools.build_meta", f'{DYNAMIC}{{ attr = "demo.v.__version__" }}\n', "demo/v.py",
+                     "__version__ = find()\n", "", id="setuptools-by-an-attribute-that-asks"),
         pytest.param("setuptools.build_meta", "", "setup.py", 'setup(name="a", version="0.2")', "0.2", id="setup-py"),
         pytest.param("setuptools.build_meta", "", "setup.py", 'V = "2.1"\nsetuptools.setup(version=V)', "2.1",
                      id="setup-py-by-a-name"),
