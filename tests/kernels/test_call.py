@@ -120,3 +120,13 @@ def test_a_call_is_not_taken_apart() -> None:
     names = {event.key for event in profile.key_averages()}
     assert f"ao::{Int8Tensor.FORMAT.operator}" in names
     assert not names & {"aten::addmm", "aten::alias"}
+
+
+@pytest.mark.parametrize("shape", [(47,), (2, 48), (1, 3, 48)], ids=["length", "rows", "dimensions"])
+def test_a_bias_that_does_not_fit_is_blamed(shape: tuple[int, ...]) -> None:
+    weight = quantized(Int8Tensor)
+    with pytest.raises(ValueError, match=r"bias must have the shape \(48,\), one number for an output, got"):
+        functional.linear(random(3, 128), weight, random(*shape))
+    for fits in ((1,), (3, 1), (3, 48)):
+        expected = functional.linear(random(3, 128), weight) + random(*fits)
+        assert torch.equal(functional.linear(random(3, 128), weight, random(*fits)), expected)

@@ -24,6 +24,10 @@ aten = torch.ops.aten
 ROWS = torch.tensor([3, 0, 3])
 
 
+def other_groups() -> Tensor:
+    return Int8Tensor.from_hp(random(48, 128) * 2, 64)
+
+
 @every_format
 @pytest.mark.parametrize(
     "choose",
@@ -41,6 +45,8 @@ ROWS = torch.tensor([3, 0, 3])
         pytest.param(torch.zeros_like, id="zeros"),
         pytest.param(lambda w: w.new_zeros(5, 128), id="new-zeros"),
         pytest.param(lambda w: torch.chunk(w, 3)[1], id="chunk"),
+        pytest.param(lambda w: torch.unsafe_chunk(w, 3)[1], id="unsafe-chunk"),
+        pytest.param(lambda w: torch.unsafe_split_with_sizes(w, [40, 8])[1], id="unsafe-split"),
         pytest.param(lambda w: w.view(-1).detach().view(48, 128), id="flat-and-back"),
         pytest.param(lambda w: w.as_strided((48, 128), (128, 1)), id="as-strided"),
     ],
@@ -64,6 +70,7 @@ def test_what_looks_at_shape_and_place_acts_on_what_is_stored(
         pytest.param(lambda w: w[:, ROWS], id="index-along-a-row"),
         pytest.param(lambda w: w.index_select(1, ROWS), id="columns"),
         pytest.param(lambda w: torch.stack([w, w], 1), id="stack-within"),
+        pytest.param(lambda w: torch.stack([w, other_groups()]), id="stack-of-other-groups"),
         pytest.param(lambda w: w + 1, id="add"),
         pytest.param(lambda w: w.mean(0), id="mean"),
         pytest.param(lambda w: w.abs(), id="abs"),
@@ -79,13 +86,34 @@ def test_everything_else_gives_plain_numbers(make: Callable[[Tensor], Tensor]) -
     assert torch.equal(made, make(weight.dequantize()))
 
 
+@pytest.mark.parametrize(
+    "tear",
+    [lambda w: w.split([1, 2]), lambda w: w.split([49, -1]), lambda w: w.split(-1), lambda w: w.chunk(0)],
+    ids=["sum", "negative", "size", "chunks"],
+)
+def test_parts_that_torch_refuses_are_refused(tear: Callable[[Tensor], Tensor]) -> None:
+    for weight in (quantized(Int4PlainTensor), quantized(Int4PlainTensor).dequantize()):
+        with pytest.raises((RuntimeError, ValueError), match=r"split|chunk"):
+            tear(weight)
+
+
+def test_experts_without_rows_of_their_own_are_refused() -> None:
+    experts, ends = torch.stack([quantized(Int8Tensor)] * 3), torch.tensor([2, 7], dtype=torch.int32)
+    for weight in (experts, experts.dequantize()):
+        with pytest.raises(RuntimeError, match="batch sizes"):
+            torch.nn.functional.grouped_mm(random(7, 128), weight.mT, offs=ends)
+
+
 @every_format
 @pytest.mark.parametrize(
     "change",
     [
         pytest.param(lambda w: w.add_(1, alpha=2), id="add"),
         pytest.param(lambda w: w.copy_(random(48, 128) * 3), id="copy"),
+        pytest.param(lambda w: w.copy_(other_groups()), id="copy-of-other-groups"),
         pytest.param(lambda w: w.mul_(w), id="by-itself"),
+        pytest.param(lambda w: w.apply_(lambda number: number + 1), id="apply"),
+        pytest.param(lambda w: w.map_(random(48, 128), lambda one, other: one - other), id="map"),
         pytest.param(lambda w: w.t().add_(random(128, 48)).t(), id="transposed"),
         pytest.param(lambda w: torch.add(w, w, out=w), id="out"),
         pytest.param(lambda w: w.data.sub_(random(48, 128)), id="data"),
@@ -99,6 +127,27 @@ def test_what_is_written_is_quantized_again(tensor: type[QuantizedTensor], chang
     assert isinstance(changed, tensor)
     assert storage(weight.qdata) == place
     assert torch.equal(weight.dequantize(), tensor.from_hp(plain, GROUP_SIZE).dequantize())
+
+
+@pytest.mark.parametrize(
+    "write", [lambda w: w.add_(1), lambda w: w.copy_(w.clone()), lambda w: w.copy_(other_groups()), Tensor.zero_]
+)
+def test_a_gradient_is_not_that_of_what_was_written_later(write: Callable[[Tensor], Tensor]) -> None:
+    """It was, without a word: torch counts the writes to a tensor, and not those to what a tensor is made of."""
+    weight, x = quantized(Int8Tensor), random(3, 128).requires_grad_()
+    product = torch.nn.functional.linear(x, weight)
+    write(weight)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+@pytest.mark.parametrize("share", [torch.from_dlpack, Tensor.numpy], ids=["dlpack", "numpy"])
+def test_numbers_are_given_and_not_shared(share: Callable[[Tensor], object]) -> None:
+    """torch would read them at an address of 0, and end the process."""
+    weight = quantized(Int4PlainTensor)
+    assert weight.tolist() == weight.dequantize().tolist()
+    with pytest.raises(NotImplementedError, match=r"does not store: call dequantize\(\) on it first"):
+        share(weight)
 
 
 def test_a_slice_is_written_where_it_lies() -> None:
@@ -124,7 +173,7 @@ def test_weights_are_equal_by_what_they_store(tensor: type[QuantizedTensor]) -> 
 def test_the_memory_that_is_told_is_that_of_what_is_stored(tensor: type[QuantizedTensor]) -> None:
     weight = quantized(tensor)
     assert weight.nbytes == sum(part.nbytes for part in (weight.qdata, *weight.grids)) < weight.dequantize().nbytes
-    assert weight.numel() * weight.element_size() == weight.nbytes
+    assert weight.numel() * weight.element_size() == weight.numel() * weight.itemsize == weight.nbytes
 
 
 def test_numbers_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,41 +195,13 @@ NAMES = dir(aten)
 # Scalars, sizes and dimensions with which most operators mean something.
 ARGUMENTS = {"int": 1, "number": 2, "float": 0.5, "bool": False, "List[int]": [1], "Optional[int]": None}
 RANDOM = (
-    "new_empty",
-    "rand",
-    "standard_gamma",
-    "bernoulli",
-    "dropout",
-    "normal",
-    "uniform",
-    "cauchy",
-    "exponential",
-    "geometric",
-    "log_normal",
-    "empty",
-    "rrelu",
-    "resize",
+    *("new_empty", "rand", "standard_gamma", "bernoulli", "dropout", "normal", "uniform", "cauchy", "exponential"),
+    *("geometric", "log_normal", "empty", "rrelu", "resize"),
 )
 PLACE = (
-    "_weight_norm",
-    "_has_",
-    "_is_",
-    "is_",
-    "_version",
-    "_foobar",
-    "_debug",
-    "_test",
-    "view.dtype",
-    "_nested",
-    "_cudnn",
-    "_mkldnn",
-    "sym_",
-    "_sparse",
-    "_fused",
-    "stride",
-    "_chunk_cat",
-    "_add_batch_dim",  # of vmap's own levels
-    "_remove_batch_dim",
+    *("_weight_norm", "_has_", "_is_", "is_", "_version", "_foobar", "_debug", "_test", "view.dtype", "_nested"),
+    *("_cudnn", "_mkldnn", "sym_", "_sparse", "_fused", "stride", "_chunk_cat"),
+    *("_add_batch_dim", "_remove_batch_dim"),  # of vmap's own levels
 )
 
 

@@ -17,31 +17,9 @@ ROOT = Path(__file__).parents[2]
 # With what they need but torch, which is here: some 60 MB.
 DISTRIBUTIONS = (
     *("transformers==5.24.0", "peft==0.21.2", "accelerate==1.15.0", "torchao==0.18.0", "compressed-tensors==0.20.1"),
-    *(
-        "annotated-types",
-        "anyio",
-        "certifi",
-        "click",
-        "h11",
-        "hf-xet",
-        "httpcore",
-        "httpx2",
-        "httpcore2",
-        "huggingface-hub",
-        "idna",
-    ),
-    *(
-        "loguru",
-        "packaging",
-        "psutil",
-        "pydantic",
-        "pydantic-core",
-        "pyyaml",
-        "regex",
-        "requests",
-        "rich",
-        "safetensors",
-    ),
+    *("annotated-types", "anyio", "certifi", "click", "h11", "hf-xet", "httpcore", "httpx2", "httpcore2"),
+    *("huggingface-hub", "idna", "loguru", "packaging", "psutil", "pydantic", "pydantic-core", "pyyaml", "regex"),
+    *("requests", "rich", "safetensors"),
     *("shellingham", "sniffio", "tokenizers", "tqdm", "truststore", "typer", "typing-inspection"),
 )
 INSTALLED = "AO_STACKS"  # in the environment: a folder that another run installed into

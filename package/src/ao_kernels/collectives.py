@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ao_kernels import policy  # noqa: F401 - whose handlers are there first
+from ao_kernels import policy  # whose handlers are there first
 from ao_kernels.quantized import HANDLERS, QuantizedTensor
 from ao_kernels.scaled import FLOAT8
 
@@ -121,9 +121,7 @@ def _as_strided(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any])
     """View a weight as it is, which is all that FSDP asks for."""
     weight, size, stride, *offset = args
     if tuple(size) != weight.shape or tuple(stride) != weight.stride() or any(offset) or kwargs.get("storage_offset"):
-        raise NotImplementedError(
-            f"{func} gives a view of numbers that a quantized weight does not store: call dequantize() on it first"
-        )
+        policy.refuse_view(func)
     return weight.view(weight.shape)
 
 

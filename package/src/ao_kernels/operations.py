@@ -52,6 +52,7 @@ def _grouped_mm(
 ) -> Tensor:
     """Multiply the rows of each expert by its weight; `offs` says where they end."""
     counts = type(offs) is Tensor and x.dim() == MATRIX and bias is None and out_dtype in {None, x.dtype}
+    counts = counts and offs is not None and len(offs) == len(weight)  # torch refuses another number, with its sentence
     if offs is None or not counts or not isinstance(weight, QuantizedTensor) or not _serves(weight):
         return _dequantized(aten._grouped_mm.default, x, weight, offs, bias, out_dtype)  # noqa: SLF001 - the name of an operator
     product = x.new_zeros(x.shape[0], weight.shape[-1])
@@ -65,7 +66,17 @@ def _grouped_mm(
 def _add(product: Tensor, bias: Tensor) -> Tensor:
     if bias.dtype != product.dtype:
         raise TypeError(f"bias must have the operands' dtype {product.dtype}, got {bias.dtype}")
+    if bias.dim() != 1 or bias.shape[0] != product.shape[-1]:
+        _check_bias(bias, product)
     return product + bias
+
+
+def _check_bias(bias: Tensor, product: Tensor) -> None:
+    """Refuse what torch does: a sum would blame the product, or be greater than it."""
+    lengths = zip(reversed(bias.shape), reversed(product.shape), strict=False)
+    if bias.dim() > product.dim() or any(one not in {1, length} for one, length in lengths):
+        expected = tuple(product.shape[-1:])
+        raise ValueError(f"bias must have the shape {expected}, one number for an output, got {tuple(bias.shape)}")
 
 
 def _addmm(bias: Tensor, x: Tensor, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -224,10 +235,15 @@ def _unbind(weight: QuantizedTensor, dim: int = 0) -> list[QuantizedTensor]:
 
 
 def _split(weight: QuantizedTensor, size: int, dim: int = 0) -> list[QuantizedTensor]:
+    if size < 1:
+        raise ValueError(f"split_size must be at least 1, got {size}")
     return [_slice(weight, dim, start, start + size) for start in range(0, weight.shape[dim], size)]
 
 
 def _split_with_sizes(weight: QuantizedTensor, sizes: Sequence[int], dim: int = 0) -> list[QuantizedTensor]:
+    length = weight.shape[dim]
+    if sum(sizes) != length or min(sizes, default=0) < 0:
+        raise ValueError(f"split_sizes must sum to the {length} of dimension {dim}, got {list(sizes)}")
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
     return [_slice(weight, dim, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
@@ -290,6 +306,8 @@ VIEWS: dict[OpOverload, Callable[..., QuantizedTensor | list[QuantizedTensor]]] 
     aten.t.default: _transpose,
     aten.transpose.int: _transpose,
     aten.unbind.int: _unbind,
+    aten.unsafe_split.Tensor: _split,
+    aten.unsafe_split_with_sizes.default: _split_with_sizes,
     aten.unsqueeze.default: _unsqueeze,
     aten.view.default: _view,
     aten._unsafe_view.default: _reshape,  # noqa: SLF001 - the name of an operator
@@ -315,15 +333,12 @@ def _cat(weights: Sequence[Tensor], dim: int = 0) -> QuantizedTensor:
 
 
 def stack_rows(weights: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Put matrices together as several, where torch stacks them: before their last two dimensions."""
-    if (
-        all(isinstance(weight, QuantizedTensor) for weight in weights)
-        and dim % (weights[0].dim() + 1) <= weights[0].dim() - MATRIX
-    ):
-        return _cat(
-            [_unsqueeze(weight, dim % (weight.dim() + 1)) for weight in weights if isinstance(weight, QuantizedTensor)],
-            dim % (weights[0].dim() + 1),
-        )
+    """Put matrices together as several, where they are alike and torch stacks them before their last two dimensions."""
+    quantized = [weight for weight in weights if isinstance(weight, QuantizedTensor)]
+    axis = dim % (weights[0].dim() + 1)
+    alike = len(quantized) == len(weights) and len({(weight.kind, weight.dtype) for weight in quantized}) == 1
+    if alike and axis <= weights[0].dim() - MATRIX:
+        return _cat([_unsqueeze(weight, axis) for weight in quantized], axis)
     return torch.stack([_plain(weight) for weight in weights], dim)
 
 
@@ -371,12 +386,11 @@ def _copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
         plain = (
             target.dequantize()
             if source.shape != target.shape
-            else torch.empty_like(source, dtype=target.dtype, device=target.device)
+            else torch.empty(source.shape, dtype=target.dtype, device=target.device)
         )
         target.quantize_again(plain.copy_(_plain(source)))
         return target
-    for mine, other in zip(target.stored, source.stored, strict=True):
-        mine.copy_(other, non_blocking=non_blocking)
+    target.store(source.stored, non_blocking=non_blocking)
     return target
 
 

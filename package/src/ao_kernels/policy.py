@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
 from ao_kernels.operations import COPIES, FUSED, PRODUCTS, VIEWS, stack_rows
-from ao_kernels.quantized import HANDLERS, QuantizedTensor
+from ao_kernels.quantized import FUNCTIONS, HANDLERS, QuantizedTensor
 from ao_kernels.scaled import FLOAT8
 
 if TYPE_CHECKING:
@@ -165,6 +165,13 @@ def _say_once() -> None:
     logging.getLogger("ao_kernels").warning(message)
 
 
+def refuse_view(func: object) -> NoReturn:
+    """Say that numbers which are not stored cannot be shared."""
+    raise NotImplementedError(
+        f"{func} gives a view of numbers that a quantized weight does not store: call dequantize() on it first"
+    )
+
+
 def apply_policy(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run an operator that has no handler."""
     result = func.decompose(*args, **kwargs)
@@ -172,9 +179,7 @@ def apply_policy(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
         return result
     written = _written(func, args, kwargs)
     if not written and func.is_view:
-        raise NotImplementedError(
-            f"{func} gives a view of numbers that a quantized weight does not store: call dequantize() on it first"
-        )
+        refuse_view(func)
     if not torch.compiler.is_compiling():
         _say_once()
     plain = {id(weight): weight.dequantize() for weight in pytree.tree_leaves((args, kwargs)) if is_quantized(weight)}
@@ -194,6 +199,19 @@ def _written(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             given = args[i] if i < len(args) else kwargs.get(argument.name)
             found += [leaf for leaf in pytree.tree_leaves(given) if is_quantized(leaf)]
     return found
+
+
+def _rewrite(func: Callable[..., Tensor], target: Tensor, *others: object) -> Tensor:
+    """Write into numbers, and take them again."""
+    plain = _plain(target)
+    func(plain, *map(_plain, others))
+    if isinstance(target, QuantizedTensor):
+        target.quantize_again(plain)
+    return target
+
+
+def _share(func: str, *_: object, **__: object) -> NoReturn:
+    refuse_view(func)
 
 
 def _run_stored(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
@@ -216,6 +234,12 @@ def _run_filled(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any])
 HANDLERS.update(dict.fromkeys(STORED, _run_stored))
 HANDLERS.update(dict.fromkeys(SQUEEZES, _run_squeeze))
 HANDLERS.update(dict.fromkeys(FILLED, _run_filled))
+# What torch does past its operators, by the address of numbers that are not there: some of it ends the process.
+FUNCTIONS.update(
+    {getattr(Tensor, name): functools.partial(_rewrite, getattr(Tensor, name)) for name in ("apply_", "map_", "map2_")}
+)
+FUNCTIONS.update({getattr(Tensor, name): functools.partial(_share, name) for name in ("numpy", "__dlpack__")})
+FUNCTIONS[Tensor.tolist] = lambda weight: weight.dequantize().tolist()
 QuantizedTensor.OTHERWISE = staticmethod(apply_policy)
 
 

@@ -141,6 +141,11 @@ class QuantizedTensor(Tensor):
         return int(size) if size.is_integer() else size
 
     @property
+    def itemsize(self) -> float:  # type: ignore[override] # see above
+        """The same."""
+        return self.element_size()
+
+    @property
     def block_size(self) -> tuple[int, ...]:
         """The group size as torchao writes it, with a one for each dimension but K."""
         ones = (1,) * (self.dim() - 2)
@@ -201,9 +206,18 @@ class QuantizedTensor(Tensor):
         *leading, rows, _ = self.qdata.shape
         of_rows = plain.detach().mT if self.transposed else plain.detach()
         qdata, *grids = self.FORMAT.quantize(of_rows.reshape(-1, of_rows.shape[-1]), self.group_size)
-        self.qdata.copy_(qdata.view(self.qdata.shape))
-        for mine, grid in zip(self.grids, grids, strict=True):
-            mine.copy_(grid.unflatten(1, (*leading, rows)).movedim(0, -2))
+        of_batches = (grid.unflatten(1, (*leading, rows)).movedim(0, -2) for grid in grids)
+        self.store((qdata.view(self.qdata.shape), *of_batches))
+
+    def store(self, parts: Iterable[Tensor], *, non_blocking: bool = False) -> None:
+        """Write into what is stored.
+
+        Autograd, which saves that for a gradient, is told: torch itself tells it of writes to this tensor alone.
+        """
+        for stored, part in zip(self.stored, parts, strict=True):
+            stored.copy_(part, non_blocking=non_blocking)
+            if not torch.compiler.is_compiling() and not stored.is_inference():
+                torch.autograd.graph.increment_version(stored)
 
     def linear(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Multiply activations [..., K] by this weight [N, K], whether it is seen transposed or not.
