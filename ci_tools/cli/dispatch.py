@@ -53,6 +53,7 @@ def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     """Run the verb of a command line, and return its exit status; `stderr` is opened when it is written to."""
     from ci_tools.cli import failures, variables
     from ci_tools.machine.process import anchor
+    from ci_tools.machine.waits import OF_RUN, Waits
 
     anchor(os.environ)  # before any program is looked for
     try:
@@ -65,6 +66,7 @@ def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     outside = _outside(stderr, options)
     for line in variables.find_unknown(os.environ):
         outside.reporter.say(line)
+    OF_RUN.set(Waits(outside.reporter.say))
     with _own_temporary(options.verb):
         status = verbs.find_run(options.verb)(options, outside) or DONE
     _flush_stdout()  # here, where a full disk is still reported as such

@@ -18,7 +18,7 @@ from github.GithubException import GithubException, UnknownObjectException
 
 from ci_tools.catalog.targets.github import GITHUB
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
-from ci_tools.machine.http.policy import REQUEST, SILENCE, is_temporary
+from ci_tools.machine.http.policy import REQUEST, SILENCE, innermost, is_temporary
 from ci_tools.machine.waits import Waits
 from ci_tools.model.names import REPOSITORY
 
@@ -321,7 +321,7 @@ def _wait(error: Exception, backoff: float) -> Wait | None:
         is_busy = isinstance(error, Busy)
         return Wait(max(BUSY * backoff, 0.2) if is_busy else backoff, str(error), counts=not is_busy)
     if not isinstance(error, GithubException):
-        return Wait(backoff, f"the connection failed ({type(error).__name__})", counts=True)
+        return Wait(backoff, f"the connection failed: {innermost(error)}", counts=True)
     said, headers = _error_text(error).lower(), _headers(error)
     limited = "rate limit" in said or "abuse" in said or headers.get("x-ratelimit-remaining") == "0"
     if error.status == TOO_MANY or (error.status == requests.codes.forbidden and (limited or "retry-after" in headers)):

@@ -40,7 +40,7 @@ from ci_tools.index.objects.store import Content, Store, content_of_bytes
 from ci_tools.index.page_writer import PageWriter
 from ci_tools.index.pages import VARIANTS, IndexedFile
 from ci_tools.index.units import Change, Item, Offer, Published, Unit
-from ci_tools.machine.http.policy import TIMEOUT, UNANSWERED, is_temporary
+from ci_tools.machine.http.policy import TIMEOUT, UNANSWERED, innermost, is_temporary
 from ci_tools.model.files import WheelMembers
 from ci_tools.model.request import Channel, Edition
 from ci_tools.model.versions import parse_version
@@ -392,7 +392,7 @@ def explain_refusal(url: str) -> str:
             with session.get(url, headers={"Range": "bytes=0-0"}, stream=True, timeout=TIMEOUT) as answer:
                 status = answer.status_code
     except UNANSWERED as error:
-        raise MachineError(f"{url} does not answer: {type(error).__name__}") from error
+        raise MachineError(f"{url} does not answer: {innermost(error)}") from error
     if is_temporary(status):
         raise MachineError(f"{url} answers {status}")
     return f"{url} answers {status} without credentials" if status >= HTTPStatus.BAD_REQUEST else ""

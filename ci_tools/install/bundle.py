@@ -15,6 +15,7 @@ from ci_tools.formats.json_file import structure_bytes
 from ci_tools.formats.tar import tarfile
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.machine.storage import write_atomically
+from ci_tools.machine.waits import OF_RUN
 
 
 class Bundle(NamedTuple):
@@ -61,7 +62,8 @@ def make_bundle(sdist: Path, facts: backend.Facts, out: Path, environ: Mapping[s
         raise Rejected(backend.explain(lock, facts, choice))
     place = backend.Wishes(lock["project"], {}, environ).get("wheels")
     try:
-        path = backend.fetch(choice.wheel, place, backend.cache_folder(environ))
+        with OF_RUN.get().over(f"{choice.wheel['file']} from its server"):
+            path = backend.fetch(choice.wheel, place, backend.cache_folder(environ))
     except backend.Unreachable as error:
         raise MachineError(str(error), hint="run the same command again: what was fetched is kept") from error
     wheel = out / choice.wheel["file"]

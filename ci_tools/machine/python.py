@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.machine.installers import PIP, Installer, choose_installer
 from ci_tools.machine.process import ISOLATED, Ended, clean_environment, output, run, tail
+from ci_tools.machine.waits import OF_RUN
 
 if TYPE_CHECKING:
     from ci_tools.model.versions import Python
@@ -25,6 +26,7 @@ IDENTITY = (
 )
 # pip's last retry.
 UNANSWERED = re.compile(r"Retry\(total=0,.* broken by '(?:.*: )?(.*?)(?:\"\))?': \S+$", re.MULTILINE)
+OWN = ("-c", "--report")  # options whose file is not what is asked for
 PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 IMAGES = Path("/opt/python")  # where manylinux images keep their interpreters (PEP 513)
 # Messages of pip and uv if they cannot reach an index or the disk is full. A misspelt name also gives "none".
@@ -116,15 +118,15 @@ class Environment:
         the installer refuses.
         """
         known = {**self.variables, **(variables or {})}
-        command = self.installer.install(self.python, arguments, known, fresh)
-        ended = run(command, log=self.log, env=self.installer.translate(known))
+        command, shown = self.installer.install(self.python, arguments, known, fresh), _list_wanted(arguments)
+        with OF_RUN.get().over(f"{self.installer.name} to install {shown}"):
+            ended = run(command, log=self.log, env=self.installer.translate(known))
         if ended.status:
-            raise self._explain_failure(arguments, ended)
+            raise self._explain_failure(shown, ended)
 
-    def _explain_failure(self, arguments: tuple[str | Path, ...], ended: Ended) -> FatwheelError:
+    def _explain_failure(self, shown: str, ended: Ended) -> FatwheelError:
         """Return the error of a failed install: MachineError for network or disk, Rejected for the project."""
         last = tail(self.log, 12, ended.start)
-        shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
         why = f"; the last lines of {self.log}:\n{last}"
         if broken := UNANSWERED.search(last):
             why = f": no answer from the index: {broken[1]}; its log: {self.log}"
@@ -132,6 +134,17 @@ class Environment:
         if any(sign in last for sign in MACHINE_SIGNS):
             return MachineError(msg, hint="check the network, the disk and the names, and run the same command again")
         return Rejected(msg)
+
+
+def _list_wanted(arguments: Sequence[str | Path]) -> str:
+    """Return what an installation is asked for: of a file of requirements its lines, of one of Fatwheel's nothing."""
+    shown: list[str] = []
+    for option, word in zip(("", *arguments), arguments, strict=False):
+        if option == "-r":
+            shown += Path(word).read_text(encoding="utf-8").splitlines()
+        elif option not in OWN and word not in ("-r", *OWN):
+            shown.append(word.name if isinstance(word, Path) else word)
+    return " ".join(shown)
 
 
 def create(

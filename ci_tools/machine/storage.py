@@ -44,7 +44,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 @contextmanager
 def hold_lock(
-    path: Path, say: Callable[[str], None], *, limit: float = LONGEST_WAIT, every: float = EVERY
+    path: Path, say: Callable[[str], None], *, limit: float = LONGEST_WAIT, every: float = 2 * EVERY
 ) -> Iterator[None]:
     """Hold the lock beside `path` while the body runs; while waiting for it, report every few seconds.
 

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.process import output, run
+from ci_tools.machine.waits import OF_RUN
 from ci_tools.model.names import COMMIT
 from ci_tools.model.request import GitSource
 
@@ -294,7 +295,8 @@ def run_git(arguments: list[str], source: GitSource, folder: Path | None, enviro
         which = () if folder else (NO_REPOSITORY,)
         # Above the folder, git looks for none: `init` makes one there before anything else is in it.
         env = {**_variables(environ), "GIT_CEILING_DIRECTORIES": str(place.resolve().parent)}
-        ended = run([*COMMAND, "-C", place, *which, *arguments], log=log, env=env, timeout=MINUTES * 60)
+        with OF_RUN.get().over(f"git {arguments[0]} of {source.url}"):
+            ended = run([*COMMAND, "-C", place, *which, *arguments], log=log, env=env, timeout=MINUTES * 60)
         printed = log.read_text(encoding="utf-8", errors="replace")
     if ended.status and arguments[0] == UPDATE[0] and not NETWORK.search(printed):
         _refuse_submodule(printed.replace(f"{folder}{os.sep}", ""), source)

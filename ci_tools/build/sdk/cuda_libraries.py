@@ -26,6 +26,7 @@ from ci_tools.machine.context import Outside
 from ci_tools.machine.http.policy import explain_unanswered
 from ci_tools.machine.process import clean_environment, complaint, run, start_module
 from ci_tools.machine.storage import fill_once
+from ci_tools.machine.waits import OF_RUN
 from ci_tools.model.versions import parse_version
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def install_wheels(wanted: str, what: str, target: Path, outside: Outside, tags:
     platforms = [part for tag in tags for part in ("--platform", tag)]
     command = [*start_module("pip"), "install", "--no-compile", "--only-binary=:all:", *platforms]
     env = clean_environment(outside.environ, {})
-    ended = run([*command, "--target", target, wanted], log=log, env=env)
+    with OF_RUN.get().over(f"pip to install {wanted}"):
+        ended = run([*command, "--target", target, wanted], log=log, env=env)
     if ended.status:
         msg = f"{what} cannot be fetched: {complaint(ended)}"
         raise MachineError(msg, hint=f"check the network and the disk, then run it again; log: {log}")
@@ -108,7 +110,7 @@ def _pins(toolkit: str, outside: Outside) -> dict[str, SpecifierSet]:
     with find_offers("cuda-toolkit", outside.environ) as offers:
         offer = next((one for one in offers.wheels if one.version == parse_version(toolkit)), None)
         if offer is None:
-            raise MachineError(f"where pip looks there is no cuda-toolkit {toolkit}")
+            raise offers.explain_none(MachineError(f"where pip looks there is no cuda-toolkit {toolkit}"))
         with open_parts(offer, offers.session, outside.reporter.say) as parts:
             member = next(name for name in parts.names if name.endswith(".dist-info/METADATA"))
             said = read_headers(parts.read(member).decode(errors="replace"), member).get_all("Requires-Dist") or []
@@ -125,7 +127,8 @@ def _fetch(part: CudaPart, pins: Mapping[str, SpecifierSet], toolkit: str, targe
             one for one in offers.wheels if one.is_for(outside.host) and pins[part.project].contains(one.version)
         ]
         if not fitting:
-            raise MachineError(f"where pip looks there is no {part.project}{pins[part.project]} for {outside.host}")
+            msg = f"where pip looks there is no {part.project}{pins[part.project]} for {outside.host}"
+            raise offers.explain_none(MachineError(msg))
         offer = max(fitting, key=lambda one: one.version)
         with (
             outside.reporter.step(f"fetch the headers of {part.name} {offer.version}") as step,

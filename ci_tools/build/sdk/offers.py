@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from ci_tools.errors import FatwheelError, InputError
+from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.formats.wheel import record_hash
 from ci_tools.machine import package_index
 from ci_tools.machine.http.policy import UNANSWERED, NoParts
@@ -69,17 +69,25 @@ class WheelOffer(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """The wheels of a project, and an HTTP session that reads them."""
+    """The wheels of a project, an HTTP session that reads them, and the places that did not answer."""
 
     session: requests.Session
     wheels: tuple[WheelOffer, ...]
+    unanswered: tuple[MachineError, ...] = ()
+
+    def explain_none(self, error: FatwheelError) -> FatwheelError:
+        """Return the error for no fitting wheel; a place that did not answer may have one."""
+        if not self.unanswered:
+            return error
+        first = self.unanswered[0]
+        return MachineError(f"{first.message}; elsewhere, {error.message}", hint=first.hint, page=error.page)
 
 
 @contextmanager
 def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
     """Yield every wheel of `project` where the user's pip looks, each file name once: the first place that has it.
 
-    Raises the first error of an index if no place has any wheel.
+    Raises the error of an index if no place has any wheel: of one that did not answer, or else of the first.
     """
     settings = package_index.users_places(environ)
     found: dict[str, WheelOffer] = {}
@@ -90,9 +98,10 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
         for place in settings.indexes:
             listed = _list_index(project, place, session, errors)
             found |= {offer.file: offer for offer in listed if offer.file not in found}
+        unanswered = tuple(error for error in errors if isinstance(error, MachineError))
         if not found:
-            raise errors[0] if errors else _nothing(project)
-        yield Offers(session, tuple(found.values()))
+            raise next(iter((*unanswered, *errors)), _nothing(project))
+        yield Offers(session, tuple(found.values()), unanswered)
 
 
 def _nothing(project: str) -> InputError:

@@ -14,7 +14,7 @@ from packaging.version import Version
 from ci_tools.build.sdk.offers import Offers, WheelOffer, find_offers, open_parts
 from ci_tools.build.sdk.torch_parts import CPU, SAID, TorchParts, label_of, make_torch, read_torch
 from ci_tools.catalog import Catalog
-from ci_tools.errors import InputError, MachineError
+from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.machine.context import Outside
 from ci_tools.machine.http.policy import explain_unanswered
 from ci_tools.machine.storage import fill_once
@@ -58,8 +58,12 @@ def find_torch(wanted: Wanted, catalog: Catalog, outside: Outside, environ: Mapp
             return read_torch(fill_once(kept, _give_up, outside.reporter.say))
     unanswered = explain_unanswered(f"the parts of {wanted.title} cannot be fetched")
     with unanswered, find_offers("torch", environ) as offers:
-        fitting = _fitting(offers.wheels, wanted, known, outside.host)
-        return _fetch(_by_label(fitting, offers, wanted, outside), fitting, offers, root, outside)
+        try:
+            fitting = _fitting(offers.wheels, wanted, known, outside.host)
+            chosen = _by_label(fitting, offers, wanted, outside)
+        except FatwheelError as error:
+            raise offers.explain_none(error) from error
+        return _fetch(chosen, fitting, offers, root, outside)
 
 
 class _StaleError(Exception):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import NEAREST_CONFIG, Parser, add_format
 from ci_tools.cli.tables.layout import show, show_as
-from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables, retraction_table
 from ci_tools.errors import BAD, DONE, InputError
 
 if TYPE_CHECKING:
@@ -58,6 +57,7 @@ def declare_add(parser: Parser) -> None:
 
 
 def run_add(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables
     from ci_tools.publish import additions
     from ci_tools.publish.targets.addresses import indexes_of
 
@@ -209,6 +209,7 @@ def declare_promote(parser: Parser) -> None:
 
 
 def run_promote(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.cli.tables.release import publication_tables
     from ci_tools.publish.promotion import promote
     from ci_tools.publish.targets.addresses import index_of
 
@@ -295,6 +296,7 @@ def declare_retract(parser: Parser) -> None:
 
 
 def run_retract(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.cli.tables.release import retraction_table
     from ci_tools.cli.values import find_config
     from ci_tools.publish import retraction
 

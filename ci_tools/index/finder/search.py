@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.catalog.accelerators import read_label
-from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.errors import InputError, nearest
 from ci_tools.github.client import printable
 from ci_tools.index.finder.data import RECIPES, Maker, data_path, parse_recipes, structure_call
 from ci_tools.index.foreign.pages import projects_on
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.install.fatwheel_backend import Facts
 from ci_tools.machine.http.client import open_session, read_document
-from ci_tools.machine.http.policy import UNANSWERED
+from ci_tools.machine.http.policy import explain_unanswered
 from ci_tools.model.versions import Python
 
 if TYPE_CHECKING:
@@ -223,10 +223,8 @@ def open_web(address: str) -> Iterator[Read]:
     root = f"{address.removesuffix(FRONT).rstrip('/')}/"
 
     def read(key: str) -> bytes | None:
-        try:
+        with explain_unanswered(f"{root}{key} cannot be read"):
             return read_document(session, f"{root}{key}")
-        except UNANSWERED as error:
-            raise MachineError(f"{root}{key} cannot be read: {printable(str(error))}") from error
 
     with open_session() as session:
         yield read

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -23,6 +24,7 @@ from ci_tools.machine.http.policy import (
     NoParts,
     TooLarge,
 )
+from ci_tools.machine.waits import OF_RUN
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse
@@ -56,13 +58,22 @@ RETRY = _BoundedRetry(
 )
 
 
+class _Adapter(HTTPAdapter):
+    """requests' own, but the run reports that it waits for an answer: all tries together take minutes."""
+
+    def send(self, request: requests.PreparedRequest, *options: Any, **more: Any) -> requests.Response:  # noqa: ANN401
+        """Return the answer to a request."""
+        with OF_RUN.get().over(f"{urlsplit(str(request.url)).hostname} to answer"):
+            return super().send(request, *options, **more)
+
+
 @contextmanager
 def open_session(certificates: str = "") -> Iterator[requests.Session]:
     """Yield an HTTP session that tries again; `certificates` is a CA bundle (empty: the client's own)."""
     with requests.Session() as session:
         session.verify = certificates or True
         for scheme in ("https://", "http://"):
-            session.mount(scheme, HTTPAdapter(max_retries=RETRY))
+            session.mount(scheme, _Adapter(max_retries=RETRY))
         yield session
 
 

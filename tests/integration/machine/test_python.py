@@ -11,6 +11,7 @@ from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.machine.installers import INSTALLER
 from ci_tools.machine.python import Environment, create
 from tests.builders import wheels
+from tests.builders.sources import write
 
 pytestmark = pytest.mark.slow
 
@@ -62,6 +63,12 @@ def test_an_index_that_does_not_answer_is_one_sentence_without_its_password(envi
     ) as refused:
         environment.install("--index-url", "http://me:s3cret@127.0.0.1:1", "demo", variables=variables)
     assert "s3cret" not in f"{refused.value}{environment.log.read_text()}"
+
+
+def test_what_is_installed_is_named_as_a_person_would(environment: Environment, tmp_path: Path) -> None:
+    write(tmp_path, {"wanted.txt": "no-such-thing==1\nnor-this\n", "limits.txt": "nor-this<1\n"})
+    with pytest.raises(MachineError, match="cannot install no-such-thing==1 nor-this; the last lines"):
+        environment.install("-r", tmp_path / "wanted.txt", "-c", tmp_path / "limits.txt")
 
 
 def test_a_wheel_is_installed_there(environment: Environment, tmp_path: Path) -> None:

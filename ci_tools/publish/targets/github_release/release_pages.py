@@ -30,7 +30,7 @@ from ci_tools.index.pages import ROOT, IndexedFile, is_sealed
 from ci_tools.index.wheel_index import WheelIndex
 from ci_tools.machine.context import Outside
 from ci_tools.machine.http.client import open_session
-from ci_tools.machine.http.policy import NoParts, TooLarge
+from ci_tools.machine.http.policy import NoParts, TooLarge, innermost
 from ci_tools.machine.remote_wheel import remote_wheel
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.edition import candidate_of
@@ -331,7 +331,7 @@ def _read_metadata(session: requests.Session, hub: Hub, asset: GitReleaseAsset, 
     except (InputError, NoParts, TooLarge) as error:
         raise ValueError(str(error)) from error
     except OSError as error:
-        msg = f"{printable(asset.browser_download_url)} cannot be read: {printable(str(error))}"
+        msg = f"{printable(asset.browser_download_url)} cannot be read: {printable(innermost(error))}"
         raise MachineError(msg, hint="the same command goes on where this one stopped") from error
     kept.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(kept) as file:

@@ -29,7 +29,6 @@ from ci_tools.index.units import Item
 from ci_tools.machine.context import Outside
 from ci_tools.machine.http.client import Body, open_session
 from ci_tools.machine.http.policy import SERVER_ERROR, TIMEOUT, UNANSWERED, innermost, status_of
-from ci_tools.machine.waits import Waits
 from ci_tools.model.versions import parse_version
 from ci_tools.publish.targets.pypi.uploader import AGAIN, READ_AT, UNAUTHORISED, UploadIndex, clean_text
 
@@ -55,7 +54,7 @@ class IndexPages:
         If the index gives no sha256 for one of `items`, the file is downloaded to compute it.
         """
         names = {item.name for item in items}
-        with Waits(self._outside.reporter.say).over(f"{self._address} to list {project}"), self._client() as client:
+        with self._client() as client:
             try:
                 packages = self._page(client, project).packages
             except NoSuchProjectError:

@@ -123,6 +123,15 @@ def test_a_cold_cache_without_a_network_is_said(tmp_path: Path) -> None:
         find(outside_of(tmp_path, "http://127.0.0.1:9/simple/"), wanted())
 
 
+@pytest.mark.usefixtures("at_once")
+def test_a_torch_that_an_index_without_an_answer_may_have_is_not_said_to_be_nowhere(tmp_path: Path) -> None:
+    outside = outside_of(torch_wheel(tmp_path).parent, "http://127.0.0.1:9/simple/")
+    known = {**outside.environ, "PIP_FIND_LINKS": str(tmp_path)}
+    with pytest.raises(MachineError, match=r"refused; elsewhere, where pip looks there is no torch==2\.9\.\*") as said:
+        find_torch(wanted("==2.9.*"), catalog.load(), outside, known)
+    assert "check the network" in said.value.hint
+
+
 def test_a_server_without_ranges_sends_the_whole_file(tmp_path: Path) -> None:
     wheel = torch_wheel(tmp_path)
     with index_of("torch", {wheel.name: wheel.read_bytes()}, ranges="none", hashes=True) as index:
