@@ -64,7 +64,8 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
     if planned.route is Route.SMART and whole.edition == UNTAGGED and not planned.targets:
         outside.reporter.say("the sdist of this untagged commit is not made smart: no target is named for its wheels")
     elif planned.route is Route.SMART:
-        units = make_sdists_smart(units, targets_of(plan_file.targets(whole), outside), out / SMART)
+        targets = targets_of(plan_file.targets(whole), outside)
+        units = make_sdists_smart(units, targets, out / SMART, outside.reporter.say)
         units = tuple(replace(unit, items=tuple(_move(item, out) for item in unit.items)) for unit in units)
     return Assembled(whole, units, withheld)
 

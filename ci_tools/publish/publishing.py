@@ -117,7 +117,7 @@ def _open_folder(
     if plan.aliases and any(kind.takes_aliases for kind in kinds):
         units = tuple(replace(one, aliases=aliases_of(one.items, plan.aliases, extra / FOLDER, say)) for one in units)
     if plan.route is Route.SMART:
-        units = make_sdists_smart(units, targets, extra / SMART)
+        units = make_sdists_smart(units, targets, extra / SMART, say)
     return units, left, targets
 
 

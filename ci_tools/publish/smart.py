@@ -17,7 +17,7 @@ from ci_tools.install.lock import Compiling, LockedWheel, write_lock
 from ci_tools.install.smart_sdist import is_smart, list_files, make_smart
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import FileName, Sha256
-from ci_tools.model.request import Route
+from ci_tools.model.request import CatalogRow, Route
 from ci_tools.publish.targets import Target
 from ci_tools.publish.targets.reach import refuse_private
 from ci_tools.source.includes import COMPILED
@@ -33,11 +33,13 @@ def refuse_unreachable(core: Unit, targets: Sequence[Target], say: Callable[[str
     """
     if core.route is Route.SMART:
         sdist = Item(Path(f"{core.project}-{core.version}.tar.gz"), "", 0, None)
-        _addresses(core, sdist, targets)
+        _addresses(core, sdist, targets, say)
         refuse_private(replace(core, drafts=(sdist,)), targets, say)
 
 
-def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: Path) -> tuple[Unit, ...]:
+def make_sdists_smart(
+    units: Sequence[Unit], targets: Sequence[Target], folder: Path, say: Callable[[str], None]
+) -> tuple[Unit, ...]:
     """Return the units with smart sdists, written to `folder`, in place of their sdists.
 
     A smart sdist lists the wheels of all these units, with their addresses at the targets. Raises InputError if no
@@ -46,7 +48,7 @@ def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: 
     wheels = [(unit, item) for unit in units for item in unit.items if item.made]
     sdist = next((item.path for unit in units for item in unit.items if not item.made), None)
     files = list_files(sdist) if sdist else ()
-    locked = tuple(_lock(unit, item, targets, files) for unit, item in wheels)
+    locked = tuple(_lock(item, _addresses(unit, item, targets, say), unit.catalog, files) for unit, item in wheels)
     return tuple(
         replace(unit, items=tuple(_make_smart(item, unit, locked, folder) for item in unit.items)) for unit in units
     )
@@ -62,13 +64,13 @@ def _make_smart(item: Item, unit: Unit, locked: Sequence[LockedWheel], folder: P
     return item._replace(path=path, sha256=sha256_of(path), size=path.stat().st_size)
 
 
-def _lock(unit: Unit, item: Item, targets: Sequence[Target], files: Iterable[str]) -> LockedWheel:
+def _lock(item: Item, urls: tuple[str, ...], rows: tuple[CatalogRow, ...], files: Iterable[str]) -> LockedWheel:
     if item.made is None:
         raise ValueError(item)
-    made, catalog = item.made, catalogs.load(unit.catalog)
+    made, catalog = item.made, catalogs.load(rows)
     wheel = LockedWheel(
         file=FileName(item.name),
-        urls=_addresses(unit, item, targets),
+        urls=urls,
         sha256=Sha256(item.sha256),
         size=item.size,
         archs=made.archs,
@@ -93,8 +95,11 @@ def estimate(made: JobEntry, files: Iterable[str], rate: SourceSeconds) -> Compi
     return Compiling(len(sources), seconds) if sources else None
 
 
-def _addresses(unit: Unit, item: Item, targets: Sequence[Target]) -> tuple[str, ...]:
-    """Return the addresses of a file at the targets, none of this machine if it is published to another."""
+def _addresses(unit: Unit, item: Item, targets: Sequence[Target], say: Callable[[str], None]) -> tuple[str, ...]:
+    """Return the addresses of a file at the targets, none of this machine if it is published to another.
+
+    A smart sdist whose addresses are all of this machine is reported: nobody else can install by it.
+    """
     found = [one for target in targets if (one := target.locate(item, unit)) and is_secure(one)]
     public = [address for address in found if not address.startswith("file:")]  # no other machine has a file: address
     if not found or (not public and any(target.stages is False for target in targets)):
@@ -104,4 +109,7 @@ def _addresses(unit: Unit, item: Item, targets: Sequence[Target]) -> tuple[str, 
             "github:OWNER/REPO or s3://BUCKET/PREFIX?public=https://…"
         )
         raise InputError(msg, hint=hint, page="how-to/install-from-pypi.md#release-it")
+    if not public:
+        what = f"the smart sdist of {unit.project} {unit.version} looks for its wheels in a folder of this machine"
+        say(f"warning: {what}, so it installs them here only: `--to` a place that others reach makes one for them")
     return tuple(public or found)

@@ -41,6 +41,7 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]] = field(default_factory=list)
+    is_prose: bool = False  # in a log too, a row that has no room on a page is a paragraph
 
 
 def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = False) -> None:
@@ -48,7 +49,7 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = Fa
 
     On a terminal, rows are wrapped to the width of a page, and only between words: no name is broken. Where even the
     longest words have no room side by side, each value of a row is below the one before. In a log, rows stay whole, as
-    logs are searched by line, but for tables that are a page. COLUMNS is another width.
+    logs are searched by line, but for tables that are a page or prose. COLUMNS is another width.
     """
     stream = sys.stderr if on_stderr else sys.stdout
     is_utf = (stream.encoding or UTF).lower().startswith(UTF[:3])  # "utf-8", "UTF8", "utf-8-sig"
@@ -56,7 +57,7 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False, is_page: bool = Fa
     for table in tables:
         needed = _full_width(_fit_widths(table, 0))  # the least that it can be wrapped to
         on_terminal = min(columns, PAGE) if needed <= PAGE else columns  # wider lines are hard to read
-        in_log = max(columns, needed) if is_page else WIDEST
+        in_log = columns if table.is_prose else max(columns, needed) if is_page else WIDEST
         drawn = draw(table, on_terminal if stream.isatty() else in_log)
         lines = [line[:columns] if RULE.fullmatch(line) else line for line in drawn]  # a rule may be cut
         _print_title(table.title, stream, on_stderr=on_stderr)

@@ -26,7 +26,9 @@ def findings_table(findings: Sequence[Finding], wheels: int) -> Iterator[Table]:
         (one.wheel, one.rule, one.level, one.message, one.found, one.expected, one.effect, one.command)
         for one in findings
     )
-    yield new_table(title, *columns, rows=rows)
+    table = new_table(title, *columns, rows=rows)
+    table.is_prose = True
+    yield table
 
 
 def trials_table(trials: Mapping[str, Sequence[Trial]]) -> Iterator[Table]:

@@ -66,6 +66,7 @@ def install(index: str, folder: Path, **variables: str) -> Called:
 def test_a_second_release_has_the_same_sdist(fatwheel: CommandLine, released: Path) -> None:
     again = fatwheel("release", "--to", "dir:dist/index", cwd=released)
     assert (again.status, "nothing was built" in again.stdout) == (0, True), again.stderr
+    assert again.stderr.count("tiny 1.0 looks for its wheels in a folder of this machine") == 1
 
 
 def test_another_source_under_the_same_version_is_told_before_it_is_built(

@@ -27,10 +27,11 @@ from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.cli.tables import layout
 from ci_tools.cli.tables.layout import Table, plain, show
 from ci_tools.cli.tables.plan import evidence_table, plan_tables
-from ci_tools.cli.tables.release import preview_tables, publication_tables
+from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables
 from ci_tools.cli.tables.upkeep import flaws_table
 from ci_tools.index.maintain import IndexFlaw
 from ci_tools.index.units import Change, Published, Withheld
+from ci_tools.model.files import Finding, Level
 from ci_tools.model.names import FileName
 from ci_tools.plan.make import make_plan
 from ci_tools.publish.transaction import Shown
@@ -228,3 +229,16 @@ def test_a_narrow_terminal_breaks_no_name(columns: int) -> None:
     os.close(primary)
     assert all(any(name in line for line in lines) for name in NAMES)
     assert max(len(line.rstrip()) for line in lines if not line.startswith(("\x1b", "a title"))) <= columns
+
+
+@pytest.mark.parametrize("columns", ["", "140"])
+def test_findings_in_a_log_are_paragraphs_no_wider_than_a_page(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    what = "the library needs a symbol that no torch before 2.11 has, " * 4
+    finding = Finding(f"demo-1.0+cu130-{TAGS}", "torch", Level.ERROR, what, "aoti_torch_x" * 4, "another", what)
+    show(findings_table([finding], 1))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= int(columns or 100)
+    assert "   rule: torch" in lines
