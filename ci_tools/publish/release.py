@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ci_tools.build.builder import NewerSystem
+from ci_tools.build.containers.engines import find_usual_level, foretell_levels
 from ci_tools.build.jobs import Checks, LeftJob, Look, Made, build, list_left_over, refuse_level, working_in
 from ci_tools.build.toolchain import libc, own_level
 from ci_tools.catalog.targets import is_local
@@ -87,6 +88,8 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     jobs = [job for job in planned.plan.jobs if job.name not in without]
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
     takes_level = _take_level(planned, jobs, to, outside, here=here)
+    for line in foretell_levels(jobs, planned.catalog, outside) if takes_level else ():
+        outside.reporter.say(line)
     with open_stock() as stock:
         settings = Here(source=planned.tree.root, stock=stock)
 
@@ -192,10 +195,8 @@ class _Taken(NamedTuple):
 
 def _take_own_level(planned: Planned, job: Job) -> _Taken | None:
     """Return the plan with this machine's level for a job's platform; None if the config names that platform's."""
-    level = own_level(libc())
-    usual = planned.catalog.platforms[job.platform].wheel_platform if job.platform else ""
-    is_usual = usual.startswith("manylinux") and planned.job(job.name).wheel_platform.startswith(f"{usual}_")
-    if not job.platform or not level or not is_usual:
+    level, usual = own_level(libc()), find_usual_level(planned.job(job.name), planned.catalog)
+    if not job.platform or not level or not usual:
         return None
     why = f"its compiler needs {libc()} here, and an older one in a `container`"
     said = f"{job.platform}: its wheels are tagged {level}, not {usual}: {why}"

@@ -36,8 +36,11 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_a_release_into_a_folder_takes_the_level_of_this_machine(fatwheel: CommandLine, project: Path) -> None:
+    foretold = f"linux-cpu: planned as {USUAL}; `release --here` makes it {own_level(libc())} where the wheel needs"
+    assert foretold in fatwheel("plan", cwd=project).stderr
     ran = fatwheel("release", "--to", "dir:dist/index", "--here", cwd=project)
     assert ran.status == 0, ran.stderr
+    assert ran.stderr.index(foretold) < ran.stderr.index("build ")
     assert f"linux-cpu: its wheels are tagged {own_level(libc())}, not {USUAL}: " in ran.stderr
     (wheel,) = (project / "dist").glob("*.whl")
     assert f"-{own_level(libc())}_" in wheel.name
@@ -56,6 +59,7 @@ def test_a_level_that_the_config_names_stays(fatwheel: CommandLine, project: Pat
     write(project, {"fatwheel.yml": CONFIG.replace("linux-cpu:", "linux-cpu: {wheel-platform: manylinux_2_27}")})
     ran = fatwheel("release", "--to", "dir:dist/index", "--here", cwd=project)
     assert (ran.status, "the wheel does not keep to manylinux_2_27_x86_64, but to" in ran.stderr) == (1, True)
+    assert "planned as" not in ran.stderr
 
 
 def test_without_here_a_release_ends_before_anything_is_compiled(fatwheel: CommandLine, tmp_path: Path) -> None:

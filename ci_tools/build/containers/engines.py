@@ -6,12 +6,12 @@ import functools
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ci_tools.build.built_with import IMAGE
-from ci_tools.build.toolchain import explain_other_libc, libc, libc_doubt
+from ci_tools.build.toolchain import explain_other_libc, libc, libc_doubt, own_level
 from ci_tools.catalog import Catalog
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.context import Outside
@@ -135,3 +135,21 @@ def explain(job: Job, libc: str) -> str:
         level = re.sub(r"(_\d+_\d+)_.*", r"\1", job.wheel_platform)
         return f"this machine's {libc} is newer than {level}"
     return explain_other_libc(job.wheel_platform, libc)
+
+
+def find_usual_level(job: Job, catalog: Catalog) -> str:
+    """Return the level that the catalog gives a job's wheel, such as manylinux_2_28; "" if the config names one."""
+    usual = catalog.platforms[job.platform].wheel_platform if job.platform else ""
+    return usual if usual.startswith("manylinux") and job.wheel_platform.startswith(f"{usual}_") else ""
+
+
+def foretell_levels(jobs: Iterable[Job], catalog: Catalog, outside: Outside) -> list[str]:
+    """Return a line for each platform whose wheels `release --here` may tag for this machine's newer glibc.
+
+    Only the finished wheel shows whether it needs that, so the plan has the usual level on every machine.
+    """
+    doubtful = (job for job in jobs if job.platform and catalog.platforms[job.platform].host == outside.host)
+    own = [job for job in doubtful if libc_doubt(job.wheel_platform, libc()) and not choose(job, catalog, outside)]
+    here = f"`release --here` makes it {own_level(libc())} where the wheel needs {libc()}"
+    levels = {job.platform: usual for job in own if (usual := find_usual_level(job, catalog))}
+    return [f"{platform}: planned as {usual}; {here}" for platform, usual in levels.items()]

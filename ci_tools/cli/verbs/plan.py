@@ -34,6 +34,8 @@ def declare_init(parser: Parser) -> None:
     parser.add_path("--from-test-infra", "WORKFLOW", text, nargs="*", action="extend")
     text = "let PyPI have an sdist with which `pip install` finds the release's wheel that fits"
     parser.add_flag("--smart-install", text)
+    text = "write the workflow that builds on GitHub instead, for the config that is here: .github/workflows/wheels.yml"
+    parser.add_flag("--workflow", text)
 
 
 def run_init(options: argparse.Namespace, outside: Outside) -> None:
@@ -45,8 +47,12 @@ def run_init(options: argparse.Namespace, outside: Outside) -> None:
 
     folder = options.folder or (Path() if options.sdist else find_project(outside))  # without a project
     if options.from_test_infra is not None:
-        _refuse_beside_callers(options)
+        _refuse_beside(options, "--from-test-infra writes what the workflows ask for")
         _move(folder, options.from_test_infra, outside)
+        return
+    if options.workflow:
+        _refuse_beside(options, "--workflow calls by the config that is here")
+        _call_from_github(options, outside)
         return
     written = starter.write(
         folder,
@@ -60,15 +66,26 @@ def run_init(options: argparse.Namespace, outside: Outside) -> None:
     print(written.path)
     for line in describe_starter(written):
         outside.reporter.say(line)
+    if not options.sdist:
+        outside.reporter.say("  to build it on GitHub: `fatwheel init --workflow` writes the workflow to commit")
     outside.reporter.say(f"next: look through {written.path}, then run `fatwheel plan{_named(written.path)}`")
 
 
-def _refuse_beside_callers(options: argparse.Namespace) -> None:
-    """Raise InputError for options that a config made from test-infra's callers cannot follow."""
+def _call_from_github(options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.cli.values import find_config
+    from ci_tools.config.test_infra import migration
+
+    options.config = options.folder
+    print(migration.write_caller(find_config(options, outside)))
+    outside.reporter.say("next: put Fatwheel's repository and commit into it, commit it, and run `fatwheel doctor`")
+
+
+def _refuse_beside(options: argparse.Namespace, why: str) -> None:
+    """Raise InputError for options of a new config, where none is made of the source."""
     names = ("smart_install", "package", "torch", "sdist")
     said = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
     if given := next((name for name, value in said.items() if value), None):
-        msg = f"{given} is for a new config, and --from-test-infra writes what the workflows ask for"
+        msg = f"{given} is for a new config, and {why}"
         hint = "add `publish: { pypi: smart }` to what it writes" if given == "--smart-install" else ""
         raise InputError(msg, hint=hint)
 
@@ -109,6 +126,7 @@ def declare_plan(parser: Parser) -> None:
 
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.build.containers.engines import foretell_levels
     from ci_tools.cli.tables.change import describe_cost
     from ci_tools.cli.values import find_config, narrow, share
     from ci_tools.machine.storage import write_atomically
@@ -137,6 +155,8 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
     if options.format == "table" and not options.explain:
         outside.reporter.say(describe_cost(list_runners(planned.plan, planned.catalog.tables["minutes"]["jobs"])))
+        for line in foretell_levels(planned.plan.jobs, planned.catalog, outside):
+            outside.reporter.say(line)
     if options.prove:
         return _prove(planned, options, outside)
     if options.explain and options.format == "table":

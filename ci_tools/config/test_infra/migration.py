@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from ci_tools import catalog as catalogs
 from ci_tools.catalog import Catalog, PlatformFacts
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config import test_infra
+from ci_tools.config.loader import load
 from ci_tools.config.project import (
     ARCHS,
     ENDINGS,
@@ -35,6 +37,7 @@ from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch, Python
 from ci_tools.source.files import Tree, matching, tree_at
+from ci_tools.source.git import find
 
 CALLS = re.compile(r"(?m)^[^#\n]*test-infra/\.github/workflows/build_wheels_(linux|windows|macos)\.ya?ml")
 
@@ -257,6 +260,22 @@ def workflow(triggers: Iterable[Any], inputs: Mapping[str, str], replaced: Itera
     return TEMPLATE.format(
         triggers=_indent_yaml(events or {"workflow_dispatch": None}, "  "), inputs=_indent_yaml(inputs, "      ")
     )
+
+
+def write_caller(config: Path) -> Path:
+    """Write a workflow that builds by a config, for pull requests and the tags of its releases; return its path.
+
+    Raises InputError if there is such a file already.
+    """
+    root = find(config.parent) or config.parent.resolve()
+    path = root / PLACE
+    if path.exists():
+        raise InputError(f"{path} exists already, expected no such file")
+    tags = load(config, catalogs.load()).release.tag.format(name="*", version="*")
+    inputs = {"config": config.resolve().relative_to(root).as_posix()}
+    with write_atomically(path) as file:
+        file.write(workflow([{"pull_request": None, "push": {"tags": [tags]}}], inputs, ()).encode())
+    return path
 
 
 def _indent_yaml(table: Mapping[str, Any], by: str) -> str:

@@ -51,6 +51,20 @@ def test_a_good_caller_is_good_from_any_folder_of_its_checkout(
     assert capsys.readouterr().out == "demo: nothing is wrong\n\n"
 
 
+def test_the_workflow_that_init_writes_lacks_only_whose_fatwheel_it_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = 'package: demo\npython: ["3.11"]\nplatforms: {linux-cpu: }\nrelease: {tag: "demo-v{version}"}\n'
+    project = '[build-system]\nrequires = []\nbuild-backend = "flit_core.buildapi"\n[project]\nname = "demo"\n'
+    root = write(tmp_path, {"pkg/fatwheel.yml": config, "pkg/pyproject.toml": f'{project}version = "1.0"\n'})
+    git(root, "init", "--quiet")
+    monkeypatch.chdir(root / "pkg")
+    assert (main(["init", "--workflow"]), main(["init", "--workflow"])) == (0, 2)
+    assert capsys.readouterr().out == f"{root / '.github/workflows/wheels.yml'}\n"
+    committed(root)
+    assert rules(root, capsys) == (1, ["placeholder"])
+
+
 def test_a_pull_request_is_annotated_at_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = write(tmp_path, files_of("cibuildwheel", FLAWS["a-runner-misspelt"]))
     assert main(["doctor", str(root), "--format", "github"]) == 1
