@@ -97,7 +97,6 @@ def facts_of(known: WorkflowSet, name: str) -> RepositoryFacts:
     return RepositoryFacts(
         repository=known.repository or name,
         page=f"https://github.com/{known.repository}" if known.repository else "the repository's page",
-        branch="",
         policy=settings,
         default=settings,
         is_immutable=settings,
@@ -106,8 +105,6 @@ def facts_of(known: WorkflowSet, name: str) -> RepositoryFacts:
         environments=settings,
         secrets=settings,
         called=dict(list_called(known, workflows, {})),
-        tags={},  # these two ask GitHub
-        behind={},
         configs=dict(read_configs(known.fetch, workflows)),
         files=known,
     )

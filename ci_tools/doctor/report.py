@@ -113,7 +113,7 @@ class RepositoryFacts:
 
     repository: str
     page: str  # the address of its web page
-    branch: str  # the default one
+    branch: str = ""  # the default one
     is_archived: bool = False
     is_private: bool = False  # or internal to an enterprise
     is_organization: bool = True  # whether an organization owns it, not a person
@@ -126,8 +126,8 @@ class RepositoryFacts:
     environments: Mapping[str, GithubEnvironment] | Unseen
     secrets: frozenset[str] | Unseen  # the repository's own, and those its organization shares with it
     called: Mapping[tuple[str, str, str], Workflow | Unseen | None]  # by repository, path and ref; None: missing
-    tags: Mapping[str, tuple[RepositoryTag, ...] | Unseen]  # by repository
-    behind: Mapping[tuple[str, str], int | None]  # by repository and untagged commit; None: missing
+    tags: Mapping[str, tuple[RepositoryTag, ...] | Unseen] = field(default_factory=dict)  # by repository
+    behind: Mapping[tuple[str, str], int | None] = field(default_factory=dict)  # by repository, commit; None: missing
     configs: Mapping[str, ConfigOutline | Unseen] = field(default_factory=dict)  # by path, only those that exist
     files: WorkflowSet | None = None  # all workflows and actions as they are written
 

@@ -76,8 +76,6 @@ class WorkflowSet:
 
     def read_file(self, repository: str, path: str, ref: str, *, is_job: bool) -> WorkflowDocument | Unseen | None:
         """Return the workflow at a path, or the action in a folder; no repository is this one."""
-        if not repository and path in self.files:  # it is read already
-            return self.files[path]
         key = (repository.lower(), path, ref)
         if key not in self.read:
             names = [path] if is_job else [f"{path}/{name}".lstrip("/") for name in ACTION_FILES]

@@ -21,8 +21,8 @@ from ci_tools.doctor.documents import (
     WorkflowDocument,
     WorkflowStep,
     condition_of,
+    granted_to,
     one_line,
-    read_grants,
     scalar_of,
     strings,
     table_of,
@@ -51,10 +51,12 @@ NEEDS = {
     "actions/attest-build-provenance": ATTEST,
     "actions/attest-sbom": ATTEST,
     "ncipollo/release-action": RELEASE,
-    TRUSTED_PUBLISHER: (("id-token", "write"),),
     "softprops/action-gh-release": RELEASE,
 }
-FOR_GH = frozenset({"GH_TOKEN", "GITHUB_TOKEN"})  # variables that gh takes its token from
+TRUSTED = (("id-token", "write"),)
+# To PyPI, and with nothing to log in with but the job's identity.
+UV_PUBLISH = re.compile(r"(?m)^\s*uv publish\b(?!.*(?:\s-[tup]\b|--(?:token|user|pass|index|publish-|dry|help)|never))")
+FOR_TOOLS = frozenset({"GH_TOKEN", "GITHUB_TOKEN", "UV_PUBLISH_TOKEN", "UV_PUBLISH_PASSWORD"})  # of gh and uv
 RELEASES = re.compile(r"\bgh\s+release\s+(?:create|delete|edit|upload)\b|\bfatwheel\s+(?:publish|release)\b.*\bgithub:")
 
 
@@ -96,7 +98,7 @@ class WorkflowJob:
 
     name: str
     where: str
-    grants: Grants | None  # None: it has no `permissions:` of its own
+    grants: Grants | None  # its own or the workflow's; None if neither sets any
     needs: Grants  # the permissions that its own steps are known to need
     call: Used | None  # the workflow that it calls
     steps: tuple[Used, ...]
@@ -105,6 +107,7 @@ class WorkflowJob:
     secrets: frozenset[str]
     passed: frozenset[str]  # names of secrets passed to the called workflow
     given: Mapping[str, str]  # its `with:`
+    is_trusted_publisher: bool  # it uploads to PyPI without a password
 
     @property
     def uses(self) -> tuple[Used, ...]:
@@ -149,11 +152,6 @@ class WorkflowJob:
     def _calls(self, path: re.Pattern[str]) -> bool:
         return bool(self.call and self.call.is_call and path.search(self.call.path))
 
-    @property
-    def is_trusted_publisher(self) -> bool:
-        """Whether the job uploads to PyPI by trusted publishing, without a password."""
-        return "id-token" in self.needs and any(used.repository.lower() == TRUSTED_PUBLISHER for used in self.steps)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
@@ -161,7 +159,6 @@ class Workflow:
 
     path: str
     triggers: tuple[str, ...]
-    grants: Grants | None
     jobs: tuple[WorkflowJob, ...]
     secrets: frozenset[str]  # secrets named outside of its jobs
     required: frozenset[str]  # secrets that a caller must pass
@@ -170,10 +167,6 @@ class Workflow:
     def is_caller(self) -> bool:
         """Whether any of its jobs uses Fatwheel."""
         return any(used.is_fatwheel for job in self.jobs for used in job.uses)
-
-    def grants_of(self, job: WorkflowJob) -> Grants | None:
-        """Return a job's permissions: its own or the workflow's; None if neither sets any."""
-        return self.grants if job.grants is None else job.grants
 
 
 # -- what a file says of them
@@ -185,7 +178,6 @@ def outline(file: WorkflowDocument, own: str = "") -> Workflow:
     return Workflow(
         path=one_line(file.path),
         triggers=tuple(filter(NAME.fullmatch, file.triggers)),
-        grants=read_grants(file.value),
         jobs=tuple(_outline_job(file, job, own) for job in file.jobs),
         secrets=_secrets_in({key: value for key, value in file.value.items() if key != "jobs"}),
         required=frozenset(name for name, (_, one) in taken if NAME.fullmatch(name) and one.get("required") is True),
@@ -206,7 +198,7 @@ def _outline_job(file: WorkflowDocument, name: str, own: str) -> WorkflowJob:
     return WorkflowJob(
         name=name,
         where=file.where(keys),
-        grants=read_grants(value),
+        grants=granted_to(file, name),
         needs=unite_grants(_needs(file, step) for step in steps),
         call=_parse_use(file, scalar_of(value.get("uses")), (*keys, "uses"), own),
         steps=tuple(one for one in used if one),
@@ -215,6 +207,7 @@ def _outline_job(file: WorkflowDocument, name: str, own: str) -> WorkflowJob:
         secrets=_secrets_in(value),
         passed=frozenset([INHERITED] if passed == INHERITED else table_of(passed)),
         given={key: one_line(scalar_of(text)) for key, text in given.items()},
+        is_trusted_publisher=any(_is_trusted(step) and _needs(file, step) for step in steps),
     )
 
 
@@ -234,8 +227,13 @@ def _needs(file: WorkflowDocument, step: WorkflowStep) -> Grants:
     if has_other_token(file, step):
         return {}
     # OWNER/REPO, without the folder of an action within it
-    needs = dict(NEEDS.get("/".join(step.action.split("/")[:2]).lower(), ()))
+    needs = dict(TRUSTED if _is_trusted(step) else NEEDS.get("/".join(step.action.split("/")[:2]).lower(), ()))
     return {**needs, **dict(RELEASE)} if releases(step.run) else needs
+
+
+def _is_trusted(step: WorkflowStep) -> bool:
+    """Whether a step uploads to PyPI, and says no user, password or token."""
+    return step.action.lower() == TRUSTED_PUBLISHER or bool(UV_PUBLISH.search(step.run))
 
 
 def has_other_token(file: WorkflowDocument, step: WorkflowStep) -> bool:
@@ -243,7 +241,7 @@ def has_other_token(file: WorkflowDocument, step: WorkflowStep) -> bool:
     own, texts = table_of(step.value.get("env")), list(strings(step.value))
     around = (table_of(one.get("env")) for one in (file.value, file.jobs.get(step.job, {})))
     for name, value in (item for table in around for item in table.items() if item[0] not in own):
-        if name in FOR_GH or any(name in text for _, text in texts):
+        if name in FOR_TOOLS or any(name in text for _, text in texts):
             texts.append(((name,), str(value)))
     return any(_secrets_in(text) or ("token" in str(keys[-1]).lower() and "steps." in text) for keys, text in texts)
 

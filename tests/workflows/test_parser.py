@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_tools.catalog.tables import read
+
 HERE = Path(__file__).parent
 CALLED = """\
 name: Called
@@ -92,3 +94,28 @@ def test_the_lock_names_versions_and_hashes_and_no_registry() -> None:
     packages = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     assert [name for name, package in packages.items() if name and not package["integrity"].startswith("sha512-")] == []
     assert [name for name, package in packages.items() if "resolved" in package] == []
+
+
+# By place, what the parser's schema calls it; a step is one of several.
+SCHEMA = {
+    "": ["workflow-root-strict"],
+    "permissions": ["permissions-mapping"],
+    "on/push": ["push-mapping"],
+    "on/pull_request": ["pull-request-mapping"],
+    "on/workflow_run": ["workflow-run-mapping"],
+    "on/workflow_call/inputs/*": ["workflow-call-input-definition"],
+    "on/workflow_dispatch/inputs/*": ["workflow-dispatch-input"],
+    "jobs/*": ["job-factory", "workflow-job"],
+    "jobs/*/strategy": ["strategy"],
+    "jobs/*/container": ["container-mapping"],
+    "jobs/*/environment": ["job-environment-mapping"],
+    "jobs/*/steps/*": ["run-step", "regular-step", "wait-step", "wait-all-step", "cancel-step", "parallel-step"],
+}
+
+
+def test_the_keys_of_each_place_are_those_of_the_parser() -> None:
+    schema = HERE / "node_modules/@actions/workflow-parser/dist/workflow-v1.0.min.json"
+    named = json.loads(schema.read_text(encoding="utf-8"))["definitions"]
+    keys = read("workflow_keys")["keys"]
+    for place, kinds in SCHEMA.items():
+        assert set(keys[place]) == {key for kind in kinds for key in named[kind]["mapping"]["properties"]}, place

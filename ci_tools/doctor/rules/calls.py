@@ -219,7 +219,7 @@ def _check_secrets(
     for name, (_, table) in declared.items():
         if table.get("required") is True and name.lower() not in names and not is_ours:
             what = f"{call.job} does not pass the secret {name}"
-            how = f"`secrets: {{ {name}: ${{{{ secrets.{name.upper()} }}}} }}`"
+            how = f"`secrets: {{ {name}: ${{{{ secrets.{name.upper().replace('-', '_')} }}}} }}`"
             yield DoctorFinding("secret-not-passed", Weight.ERROR, call.file.where(call.keys), what, REFUSED, how)
 
 

@@ -175,11 +175,11 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
         how = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
         what = f"{job.call} does not exist"
         yield DoctorFinding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", how)
-    inner = [(called.grants_of(one), one.needs) for one in called.jobs] if isinstance(called, Workflow) else []
+    inner = [(one.grants, one.needs) for one in called.jobs] if isinstance(called, Workflow) else []
     its_own = unite_grants(needs if grants is None else grants for grants, needs in inner)
     publishing = _publishing(facts, workflow, job)
     needs = unite_grants([job.needs, its_own, publishing or {}])
-    granted = workflow.grants_of(job)
+    granted = job.grants
     if granted is not None and access(granted, "*") == "write":
         what, why = f"{job.name} may write everything", "its steps need only a small part of that"
         yield DoctorFinding("write-all", Weight.WARNING, job.where, what, why, _grant(needs))
@@ -194,11 +194,10 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
         yield from _in_vain(job, lacking(needs, granted), needs)
 
 
-def check_step_permissions(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
+def check_step_permissions(_: RepositoryFacts, __: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield the permissions that the steps of a job need, where it says what it may do and leaves them out."""
-    granted = workflow.grants_of(job)
-    if granted is not None and (missing := lacking(granted, job.needs)):
-        yield _lacks(job, missing, unite_grants([granted, job.needs]), Weight.ERROR)
+    if job.grants is not None and (missing := lacking(job.grants, job.needs)):
+        yield _lacks(job, missing, unite_grants([job.grants, job.needs]), Weight.ERROR)
 
 
 def _in_vain(job: WorkflowJob, more: Grants, needs: Grants) -> Iterator[DoctorFinding]:
@@ -213,7 +212,7 @@ def _publishing(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) ->
     called = facts.called.get(job.call[:3]) if job.call else None
     if not _publishes(job) or not isinstance(called, Workflow):
         return None
-    inner = (one for one in called.jobs if called.grants_of(one) is None)  # they get what the caller grants
+    inner = (one for one in called.jobs if one.grants is None)  # they get what the caller grants
     if not any(job.publishes or PUBLISHES.search(one.call.path if one.call else "") for one in inner):
         return None  # an older Fatwheel, whose publish.yml set its own permissions
     return needed_to_publish(job.given, targets_of(facts, workflow, job) or ())

@@ -25,6 +25,7 @@ from ci_tools.doctor.placed_jobs import rows_of
 from ci_tools.doctor.report import DoctorFinding, Weight
 from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.errors import close_names, nearest
+from ci_tools.github.workflow_keys import find_key_flaws
 
 REFUSED = "GitHub refuses the file"
 # The five fields of a time: their names, the least and the greatest number, and words that stand for numbers.
@@ -130,6 +131,12 @@ def _expect_time(cron: str) -> str:
         if not re.fullmatch(rf"{part}(?:,{part})*", field) or any(not least <= int(one) <= most for one in numbers):
             return f"{least} to {most} for the {name}, not {one_line(field)}"
     return ""
+
+
+def check_keys(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield the keys that GitHub does not take where they are, and regular expressions that choose branches or tags."""
+    for rule, place, what, why, how in find_key_flaws(file.value) if not file.is_action else ():
+        yield DoctorFinding(rule, Weight.ERROR, file.where(place), one_line(what), why, one_line(how))
 
 
 def check_contexts(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -246,6 +253,7 @@ REFERENCE_RULES = (
     check_workflow_names,
     check_events,
     check_schedules,
+    check_keys,
     check_contexts,
     check_job_names,
     check_step_names,

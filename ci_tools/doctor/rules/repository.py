@@ -109,7 +109,7 @@ def check_default_permissions(facts: RepositoryFacts) -> Iterator[DoctorFinding]
         yield report_unseen(ACTIONS, facts.default)
         return
     if facts.default.access == "write":
-        bare = [job.where for workflow in facts.workflows for job in workflow.jobs if workflow.grants_of(job) is None]
+        bare = [job.where for workflow in facts.workflows for job in workflow.jobs if job.grants is None]
         is_safe = not bare and not facts.unread
         first = "" if is_safe else f"first give `permissions:` to each of {', '.join(bare) or 'the jobs not seen'}; "
         command = f"gh api -X PUT repos/{facts.repository}/actions/permissions/workflow"

@@ -153,7 +153,8 @@ def test_a_repository_of_fatwheels_that_nobody_sees(hub: GitHub, settings: Setti
 
 
 def test_a_workflow_of_its_own_with_our_name_is_not_ours(hub: GitHub, settings: Settings) -> None:
-    settings.files[RELEASE] = b"on: push\njobs: {a: {steps: [{uses: ./x}]}, b: {uses: ./.github/workflows/wheels.yml}}"
+    a = b"{runs-on: ubuntu-24.04, steps: [{uses: ./x}]}"
+    settings.files[RELEASE] = b"on: push\njobs: {a: %s, b: {uses: ./.github/workflows/wheels.yml}}" % a
     assert doctor(hub).rules == ["not-there", "no-caller"]
 
 
@@ -165,7 +166,8 @@ def test_a_ref_that_github_cannot_process(hub: GitHub, settings: Settings) -> No
 
 
 def test_many_files_many_tags_and_many_secrets_are_read_page_by_page(hub: GitHub, settings: Settings) -> None:
-    settings.files |= {f".github/workflows/x{n}.yml": b"on: push\njobs: {a: {permissions: {}}}" for n in range(110)}
+    content = b"on: push\njobs: {a: {runs-on: ubuntu-24.04, permissions: {}, steps: [{run: ls}]}}"
+    settings.files |= {f".github/workflows/x{n}.yml": content for n in range(110)}
     settings.secrets |= {f"A{n}" for n in range(250)}
     tags = settings.elsewhere["octo-tools/fatwheel"].tags
     settings.elsewhere["octo-tools/fatwheel"].tags = {**{f"v1.3.{n}": "6" * 40 for n in range(1, 150)}, **tags}

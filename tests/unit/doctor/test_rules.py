@@ -280,8 +280,9 @@ def test_every_finding_says_all_that_a_reader_needs() -> None:
 
 def test_the_guide_has_every_rule() -> None:
     guide = (ROOT / "docs/how-to/check-a-repository.md").read_text(encoding="utf-8")
-    modules = [*sorted((ROOT / "ci_tools/doctor/rules").glob("*.py")), ROOT / "ci_tools/doctor/report.py"]
+    others = ("doctor/report.py", "github/workflow_keys.py")
+    modules = [*sorted((ROOT / "ci_tools/doctor/rules").glob("*.py")), *(ROOT / "ci_tools" / name for name in others)]
     code = "\n".join(path.read_text(encoding="utf-8") for path in modules)
-    rules = set(re.findall(r'(?:Finding\(|_unknown\(\s*file, [\w.]+,)\s*"([a-z-]+)"', code))
+    rules = set(re.findall(r'(?:Finding\(|Flaw\(|_unknown\(\s*file, [\w.]+,)\s*"([a-z-]+)"', code))
     rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \|", guide, re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"[a-z-]+", row)} == rules

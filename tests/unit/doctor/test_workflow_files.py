@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
     ],
 )  # fmt: skip
 def test_permissions_are_read_as_github_reads_them(written: str, grants: dict[str, str] | None) -> None:
-    assert workflow(f"on: push\n{written}\njobs: {{it: {{}}}}").grants == grants
+    assert workflow(f"on: push\n{written}\njobs: {{it: {{}}}}").jobs[0].grants == grants
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_grants_are_compared_and_united() -> None:
 def test_our_own_workflows_are_read_and_need_no_default() -> None:
     for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
         own = workflow(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
-        bare = [job for job in own.jobs if own.grants_of(job) is None]
+        bare = [job for job in own.jobs if job.grants is None]
         assert [job.where for job in bare if own.triggers != ("workflow_call",)] == []
         assert all(job.name == "publish" for job in bare)  # which may do what its caller grants
 
