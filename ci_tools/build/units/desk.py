@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 FIRST = "first"
 TRACED = "FATWHEEL_UNITS_TRACE"  # the variable of what a launcher runs: the file for trace.c, if it is traced
 REFUSED = b"fatwheel: it is not compiled any more, as the time limit is near\n"
-FORMAT = "3"  # of what the store holds: another one is not taken
+FORMAT = "4"  # of what the store holds: another one is not taken
 # Variables with options for nvcc's programs, which it does not show among its words (nvcc.profile).
 OPTIONS = ("CUDAFE_FLAGS", "CICC_FLAGS", "PTXAS_FLAGS", "OPENCC_FLAGS", "NVVMIR_LIBRARY_DIR")
 # Variables that compilers read, beside those that change which programs they call (gcc(1), nvcc.profile).

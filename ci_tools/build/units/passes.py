@@ -16,9 +16,11 @@ from typing import NamedTuple, TypeAlias
 
 from ci_tools.build.units.calls import CompilerCall
 from ci_tools.build.units.store import UnitCost
+from ci_tools.machine.storage import sha256_of
 
 MARK = re.compile(rb'\n# \d+ "[^\n]*"(?: [12])?( 3)?(?: 4)?(?=\n)')  # begins with letters, which `re` finds fastest
 BLANK = re.compile(rb"\n\s*\n")
+NAMED = re.compile(rb'^# \d+ "([^"\n]+)"', re.MULTILINE)
 # What names a place in the source without debug information: functions, and clang, which names lambdas by theirs.
 CLANG = b'# 1 "<built-in>" 3'
 PLACES = (b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN", b"__builtin_source_location", CLANG)
@@ -122,7 +124,10 @@ class Preprocessor(NamedTuple):
         has_lines = call.has_lines or any(word in content for word in PLACES)
         reduced = _name_moved(content, self.moved) if has_lines else _drop_lines(content)
         lookups = _read_trace(trace.read_bytes(), call.cwd, place.parent.parent)
-        whole = b"\0".join((reduced, *(raw[2] for raw in RAW.finditer(content))))
+        # Beside the name of each file, nvcc's table of lines has its size, and that of clang its MD5 (DWARF 5, 6.2.4).
+        has_sums = call.has_lines and (call.is_nvcc or CLANG in content)
+        sums = _sum_up(content, call.cwd) if has_sums else ()
+        whole = b"\0".join((reduced, *(raw[2] for raw in RAW.finditer(content)), *sums))
         return UnitText(hashlib.sha256(whole).hexdigest(), lookups, ran.seconds)
 
 
@@ -164,6 +169,12 @@ def _name_moved(content: bytes, moved: Mapping[str, str]) -> bytes:
         mark = re.compile(rb'^(# \d+ ")' + re.escape(os.fsencode(folder)), re.MULTILINE)
         content = mark.sub(rb"\1" + name.encode(), content)
     return content
+
+
+def _sum_up(content: bytes, cwd: Path) -> Iterator[bytes]:
+    """Yield the SHA-256 of each file that the lines of a text name, in their order."""
+    named = dict.fromkeys(cwd / os.fsdecode(name) for name in NAMED.findall(content))
+    return (sha256_of(path).encode() for path in named if path.is_file())
 
 
 def read_lookups(trace: Path, call: CompilerCall, own: Path) -> Lookups:

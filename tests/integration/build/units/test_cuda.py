@@ -36,6 +36,12 @@ CHANGES = {
     "asked-for-and-appears": ({"a.cu": ASKS}, TWO, ARCHS[:1], "compiled"),
     "a-comment": ({"a.cu": KERNEL % "1"}, {"a.cu": f"// one\n{KERNEL % '1'}"}, ARCHS[:1], "same text"),
     "lines-of-the-device": ({"a.cu": KERNEL % "1"}, {"a.cu": f"// one\n{KERNEL % '1'}"}, ("-lineinfo",), "compiled"),
+    "a-comment-behind-lines-of-the-device": (
+        {"a.cu": KERNEL % "1"},
+        {"a.cu": f"{KERNEL % '1'}// one\n"},
+        ("-lineinfo",),
+        "compiled",
+    ),
     "a-header-that-comes-first": (
         {"a.cu": '#include "n.h"\n' + KERNEL % "N", "one/n.h": TWO["n.h"]},
         {"none/n.h": THREE["n.h"]},

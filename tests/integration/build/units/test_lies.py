@@ -67,6 +67,8 @@ CHANGES = {
     "a-comment-beside-a-raw-string": Change({"a.cpp": RAW % ""}, {"a.cpp": f"// one\n{RAW % ''}"}, SAME_TEXT),
     "a-lambda-that-clang-names-by-its-line": Change({"a.cpp": NAMED}, {"a.cpp": f"\n{NAMED}"}, COMPILED,
                                                     ("clang++", "a.cpp")),
+    "a-comment-behind-what-clang-sums-up": Change(LINES, {"a.cpp": LINES["a.cpp"] + "// one\n"}, COMPILED,
+                                                  ("clang++", "-g", "a.cpp")),
     "a-macro": Change({"a.cpp": "int n = N;\n"}, {}, COMPILED, ("g++", "-DN=1", "a.cpp"), ("g++", "-DN=2", "a.cpp")),
     "a-macro-of-torch": Change(LINES, {}, SAME_TEXT, ("g++", "-D_GLIBCXX_USE_CXX11_ABI=1", "a.cpp"), CALL),
     "an-option": Change(LINES, {}, COMPILED, CALL, ("g++", "-O2", "a.cpp")),
