@@ -42,7 +42,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 RECORD = Path(__file__).with_name("compile_once.json")
 PROJECTS = RECORD.with_suffix(".toml")
@@ -125,6 +125,7 @@ def check_out(project: dict[str, Any], folder: Path) -> Path:
     """Write a project of the list, with its edits and a config, and return its folder."""
     places = {name: project[name] for name in ("env", "arch-env", "archs") if name in project}
     config = {**CONFIG, "package": project.get("package", project["name"]), "version": project["version"]}
+    config["torch"] = project.get("torch", TORCHES)
     config |= {"platforms": {"linux-cuda": {**PLATFORM, **places}}, "build": {**BUILD, **project.get("build", {})}}
     path = folder / f"{project['name']}.yml"
     path.write_text(json.dumps({**config, "source": project["source"]}), encoding="utf-8")
@@ -176,8 +177,9 @@ def _reads_python(unit: str, store: UnitStore) -> bool:
     return any(path.startswith(OF_PYTHON) for one in found if one for path in one.read)
 
 
-def measure(folder: Path, scratch: Path, steps: list[str]) -> Iterator[dict[str, Any]]:
+def measure(folder: Path, scratch: Path, project: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what the builds of a project took so far, after each, with a store that is empty at first."""
+    steps = project.get("steps")
     cache = scratch / "cache"
     cache.mkdir(parents=True)
     for path in cache_folder(os.environ).iterdir():
@@ -189,7 +191,7 @@ def measure(folder: Path, scratch: Path, steps: list[str]) -> Iterator[dict[str,
     )  # fmt: skip
     jobs = [job["name"] for job in json.loads(planned.stdout)["jobs"] if job["kind"] == "native"]
     found: dict[str, Any] = {}
-    for step, build_it in _list_steps(folder, scratch, jobs):
+    for step, build_it in _list_steps(folder, scratch, jobs, project.get("torch", TORCHES)):
         if not steps or step in steps:
             row = found[step] = build_it()
             whole = found.get("first", row)
@@ -201,9 +203,11 @@ def measure(folder: Path, scratch: Path, steps: list[str]) -> Iterator[dict[str,
             yield found
 
 
-def _list_steps(folder: Path, scratch: Path, jobs: list[str]) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    of_first = [job for job in jobs if TORCHES[0] in job]
-    (first, second, third), torch = of_first, next(job for job in jobs if TORCHES[1] in job)
+def _list_steps(
+    folder: Path, scratch: Path, jobs: list[str], torches: Sequence[str]
+) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    first, second, third = (job for job in jobs if torches[0] in job)
+    torch = next(job for job in jobs if torches[1] in job)
     cache, out = scratch / "cache", scratch / "out"
     yield "first", lambda: build(folder, first, cache, out)
     yield "nothing changed", lambda: build(folder, first, cache, out)
@@ -277,7 +281,7 @@ def main() -> None:
                 _keep(ALONE, compare(folder))
                 continue
             root = check_out(listed[name], folder) if name in listed else generate(folder, name, *GENERATED[name])
-            for found in measure(root, folder / "scratch", listed.get(name, {}).get("steps", [])):
+            for found in measure(root, folder / "scratch", listed.get(name, {})):
                 _keep(name, {"builds": found, "release": simulate(found)})
 
 
