@@ -16,8 +16,10 @@ from filelock import FileLock
 
 from ci_tools.build import builder
 from tests.builders import own_backend
+from tests.builders.foreign_indexes import peer
 from tests.builders.sources import write
-from tests.servers import fatwheel_program
+from tests.servers import buckets, fatwheel_program
+from tests.servers.github import GitHub, github_server
 from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
@@ -52,6 +54,36 @@ def fatwheel() -> CommandLine:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def hub() -> Iterator[GitHub]:
+    """GitHub's API, on this machine."""
+    with github_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[buckets.Bucket]:
+    """An empty bucket, for all tests of a file."""
+    with buckets.moto() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def index_makers() -> None:
+    """The tools that made the indexes of others, installed once."""
+    try:
+        peer("s3pypi")
+    except LookupError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def bucket_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients of this process reach that bucket."""
+    for name, value in {**buckets.CREDENTIALS, **buckets.NO_PROXY}.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

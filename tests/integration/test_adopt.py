@@ -16,42 +16,19 @@ from ci_tools.index.foreign import adoption
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
-from tests.builders.foreign_indexes import dumb_pypi_build, peer, s3pypi_upload, upload_tree
+from tests.builders.foreign_indexes import dumb_pypi_build, s3pypi_upload, upload_tree
 from tests.builders.hand_made_index import by_hand, find_links
 from tests.builders.index_listing import Listed, listed, lost
 from tests.builders.installers import take
 from tests.builders.wheels import hexdigest, make
+from tests.integration.conftest import CommandLine
 from tests.servers.bucket_site import website
-from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, Bucket, copy, keys, moto, objects
+from tests.servers.buckets import BUCKET, Bucket, copy, keys, objects
 from tests.servers.package_index import over_http
-from tests.servers.prepared import Called, run_prepared
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("index_makers", "bucket_variables")]
 
-ROOT = Path(__file__).parents[2]
 OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Bucket]:
-    try:
-        peer("s3pypi")
-    except LookupError as error:
-        pytest.skip(str(error))
-    with moto() as served:
-        yield served
-
-
-@pytest.fixture(autouse=True)
-def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {**CREDENTIALS, **NO_PROXY}.items():
-        monkeypatch.setenv(name, value)
-
-
-def fatwheel(*arguments: str) -> Called:
-    """Run the command as a user does."""
-    environ = {**os.environ, **CREDENTIALS, **NO_PROXY, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    return run_prepared(arguments, env=environ)
 
 
 def publish(target: str, folder: Path, version: str, project: str = "demo") -> str:
@@ -151,13 +128,15 @@ def tree(request: pytest.FixtureRequest) -> Tree:
     return found
 
 
-def test_a_tree_is_shown_then_adopted_then_there_is_nothing_to_do(tree: Tree, tmp_path: Path) -> None:
+def test_a_tree_is_shown_then_adopted_then_there_is_nothing_to_do(
+    tree: Tree, tmp_path: Path, fatwheel: CommandLine
+) -> None:
     before, content = tree.listed(), tree.content()
-    shown = fatwheel("index", "adopt", tree.target)
-    assert (shown.returncode, "to adopt" in shown.stdout, "--yes does it" in shown.stderr) == (0, True, True)
+    shown = fatwheel("index", "adopt", tree.target, COLUMNS="200")
+    assert (shown.status, "to adopt" in shown.stdout, "--yes does it" in shown.stderr) == (0, True, True)
     assert tree.content() == content
-    done = fatwheel("index", "adopt", tree.target, "--yes")
-    assert (done.returncode, done.stdout.count("adopted")) == (0, 1), done.stderr
+    done = fatwheel("index", "adopt", tree.target, "--yes", COLUMNS="200")
+    assert (done.status, done.stdout.count("adopted")) == (0, 1), done.stderr
     assert lost(before, tree.listed()) == []
     after = tree.content()
     assert {key: data for key, data in after.items() if key in content and not _is_page(key)} == {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,11 @@ from tests.builders.foreign_indexes import upload_tree
 from tests.builders.hand_made_index import by_hand
 from tests.builders.index_listing import listed, lost
 from tests.builders.wheels import make
+from tests.integration.test_careless_bucket import bucket, credentials
 from tests.servers.bucket_site import website
-from tests.servers.buckets import NO_PROXY, Bucket, s3rver
+from tests.servers.buckets import Bucket
 
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    try:
-        with s3rver() as served:
-            for name, value in {**served.environ, **NO_PROXY}.items():
-                monkeypatch.setenv(name, value)
-            yield served
-    except LookupError as error:
-        pytest.skip(str(error))
+__all__ = ["bucket", "credentials"]  # fixtures
 
 
 @pytest.mark.slow

@@ -70,8 +70,8 @@ def bucket() -> Iterator[Bucket]:
 
 
 @pytest.fixture(autouse=True)
-def _credentials(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in bucket.environ.items():
+def credentials(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**bucket.environ, **buckets.NO_PROXY}.items():
         monkeypatch.setenv(name, value)
 
 

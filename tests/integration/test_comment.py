@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from ci_tools.github import comment as comments
 from ci_tools.github.client import Hub
 from ci_tools.github.comment import MOST, fit_comment, marker
 from ci_tools.machine.context import Outside, Silent
-from tests.servers.github import REPOSITORY, TOKEN, Answer, Fault, GitHub, asked_too_fast, github_server, refusal
+from tests.servers.github import REPOSITORY, TOKEN, Answer, Fault, GitHub, asked_too_fast, refusal
 from tests.servers.github_issues import BOT, READ_ONLY, Talk, settle
 from tests.servers.prepared import Called, run_prepared
 
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.slow
 
 FORK = "mallory/demo"
 PLAN = marker("plan")
-
-
-@pytest.fixture
-def hub() -> Iterator[GitHub]:
-    with github_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.builders import index_script
-from tests.builders.foreign_indexes import dumb_pypi_build, peer, s3pypi_upload, upload_tree, upload_wheels
+from tests.builders.foreign_indexes import dumb_pypi_build, s3pypi_upload, upload_tree, upload_wheels
 from tests.builders.hand_made_index import by_hand, find_links
 from tests.builders.index_listing import listed, listed_in_json, lost
 from tests.builders.index_script import BucketPlace, FolderPlace
 from tests.builders.installers import take
 from tests.builders.wheels import hexdigest, make
 from tests.servers.bucket_site import website
-from tests.servers.buckets import BUCKET, CREDENTIALS, Bucket, keys, moto
+from tests.servers.buckets import BUCKET, CREDENTIALS, Bucket, keys
 from tests.servers.package_index import over_http
 from tests.servers.uploads import sdist
 
@@ -27,23 +27,9 @@ pytestmark = pytest.mark.slow
 OLD, NEW, OTHER = "demo-1.0-py3-none-any.whl", "demo-1.1+cu130-py3-none-any.whl", "some_other-1.0-py3-none-any.whl"
 
 
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Bucket]:
-    with moto() as served:
-        yield served
-
-
 @pytest.fixture
 def wheels(tmp_path: Path) -> list[Path]:
     return [make(tmp_path / "made", name, fields="Requires-Python: >=3.8\n") for name in (OLD, NEW, OTHER)]
-
-
-@pytest.fixture(scope="module")
-def _peers() -> None:
-    try:
-        peer("s3pypi")
-    except LookupError as error:
-        pytest.skip(str(error))
 
 
 def named(found: object) -> set[str]:
@@ -53,7 +39,7 @@ def named(found: object) -> set[str]:
 # ---------------------------------------------------------------- s3pypi
 
 
-@pytest.mark.usefixtures("_peers")
+@pytest.mark.usefixtures("index_makers")
 def test_s3pypi_writes_pages_at_keys_that_end_with_a_slash(bucket: Bucket, wheels: list[Path], tmp_path: Path) -> None:
     s3pypi_upload(bucket, "slash", wheels)
     assert keys(bucket.client(), "slash/demo/") == ["", OLD, NEW]
@@ -63,7 +49,7 @@ def test_s3pypi_writes_pages_at_keys_that_end_with_a_slash(bucket: Bucket, wheel
     assert take(tmp_path, "-i", bucket.url("slash/"), "demo", "Some.Other") == {NEW, OTHER}
 
 
-@pytest.mark.usefixtures("_peers")
+@pytest.mark.usefixtures("index_makers")
 def test_s3pypi_writes_pages_that_a_site_serves(bucket: Bucket, wheels: list[Path], tmp_path: Path) -> None:
     s3pypi_upload(bucket, "site", wheels[:2], index_html=True)
     s3pypi_upload(bucket, "site", wheels[2:], index_html=True, put_root_index=False)
@@ -75,7 +61,7 @@ def test_s3pypi_writes_pages_that_a_site_serves(bucket: Bucket, wheels: list[Pat
 # ---------------------------------------------------------------- dumb-pypi
 
 
-@pytest.mark.usefixtures("_peers")
+@pytest.mark.usefixtures("index_makers")
 @pytest.mark.parametrize("details", [True, False], ids=["hashes-and-metadata", "names-alone"])
 def test_dumb_pypi_writes_a_folder_of_pages(details: bool, bucket: Bucket, tmp_path: Path) -> None:  # noqa: FBT001
     pool = tmp_path / "out" / "pool"

@@ -19,13 +19,13 @@ from ci_tools.recipes.shelf import list_recipes
 from tests.builders import releases, wheels
 from tests.builders.attestations import sign_provenance
 from tests.builders.installers import run_client
-from tests.integration.test_releasepages import PLAIN, PURE, SDIST, document, hub, made, outside, publish, unit
+from tests.integration.test_releasepages import PLAIN, PURE, SDIST, document, made, outside, publish, unit
 from tests.servers.github import REPOSITORY, GitHub, github_server, refusal
 from tests.servers.github_settings import settle
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["hub", "made"]  # fixtures
+__all__ = ["made"]  # a fixture
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
@@ -23,7 +22,7 @@ from ci_tools.publish.targets import recall
 from ci_tools.publish.targets.github_release import GitHubTarget
 from ci_tools.publish.targets.github_release.release_pages import write_pages
 from tests.builders import releases, wheels
-from tests.servers.github import HEAD, REPOSITORY, TOKEN, GitHub, Stored, github_server
+from tests.servers.github import HEAD, REPOSITORY, TOKEN, GitHub, Stored
 from tests.servers.package_index import over_http
 from tests.servers.uploads import UV
 
@@ -32,12 +31,6 @@ pytestmark = pytest.mark.slow
 PURE, CUDA, SDIST = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl", "demo-1.0.tar.gz"
 OFFER = Offer("linux-cuda", "cu130", "2.10", "3.12", CUDA, "native code")
 PLAIN = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-
-
-@pytest.fixture
-def hub() -> Iterator[GitHub]:
-    with github_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,12 +24,6 @@ pytestmark = pytest.mark.slow
 
 BAD = "wrong results, use 1.1"
 GITHUB = f"github:{REPOSITORY}"
-
-
-@pytest.fixture
-def hub() -> Iterator[GitHub]:
-    with github_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -22,25 +22,13 @@ from tests.builders.index_listing import Listed, listed, lost
 from tests.builders.index_script import BucketPlace
 from tests.builders.wheels import make
 from tests.servers.bucket_site import website
-from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, Bucket, keys, moto
+from tests.servers.buckets import BUCKET, Bucket, keys
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bucket_variables")]
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("cu129", "cu130")
 KILLS = 30
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Bucket]:
-    with moto() as served:
-        yield served
-
-
-@pytest.fixture(autouse=True)
-def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {**CREDENTIALS, **NO_PROXY}.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

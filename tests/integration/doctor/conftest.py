@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.doctored import LOOSE, NEW, OLD, RELEASE
-from tests.integration.github.conftest import hub
 from tests.servers.github import GitHub
 from tests.servers.github_settings import Elsewhere, Settings, settle
-
-__all__ = ["hub", "settings"]  # fixtures
 
 CALLER = f"""
 name: release

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.builders.sources import committed, git, write
-from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
+from tests.servers.github import REPOSITORY, TOKEN, GitHub
 from tests.servers.github_issues import Talk, settle
 from tests.servers.prepared import run_prepared
 from tests.unit.recipes.test_form import body
@@ -28,12 +27,6 @@ platforms: { linux-cuda: { cuda: ["13.0"], archs: ["8.9"] } }
 unsupported: [{ python: ["3.14t"], reason: "it needs the GIL, says @octo" }]
 release: { tag: "demo-v{version}-py{python}", untagged: true }
 """
-
-
-@pytest.fixture
-def hub() -> Iterator[GitHub]:
-    with github_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.builders.barriers import find_barriers
 from tests.servers import github_settings
-from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
+from tests.servers.github import REPOSITORY, TOKEN, GitHub
 from tests.servers.github_runs import Workflows, settle
 from tests.servers.prepared import run_prepared
 
@@ -33,12 +32,6 @@ platforms: { linux-cpu: {} }
 release: { tag: "demo-v{version}-py{python}", untagged: true }
 """
 JOB = "Recipes / Build demo-v1.0-py313"
-
-
-@pytest.fixture
-def hub() -> Iterator[GitHub]:
-    with github_server() as server:
-        yield server
 
 
 @pytest.fixture

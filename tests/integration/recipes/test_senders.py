@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from ci_tools.github.owners import run_of
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.recipes.answer import Fate, answer, read_event, write_page
 from tests.builders.sources import committed, git, write
-from tests.servers.github import REPOSITORY, TOKEN, Answer, GitHub, github_server, refusal
+from tests.servers.github import REPOSITORY, TOKEN, Answer, GitHub, refusal
 from tests.servers.github_issues import Talk, settle
 from tests.unit.recipes.test_form import body
 
@@ -45,12 +45,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(upstream, "tag", "v1.0")
     write(folder / "recipes/demo", {"fatwheel.yml": RECIPE.replace("UPSTREAM", str(upstream))})
     return folder
-
-
-@pytest.fixture
-def hub() -> Iterator[GitHub]:
-    with github_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.bucket_parts import Here, part_of
-from tests.servers import buckets
 from tests.servers.buckets import CREDENTIALS, Bucket
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Bucket]:
-    with buckets.moto() as served:
-        yield served
 
 
 @pytest.fixture(scope="module", autouse=True)

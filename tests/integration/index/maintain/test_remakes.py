@@ -20,11 +20,10 @@ from tests.builders.attestations import sign_provenance
 from tests.builders.indexes import CUDA, PURE, demo_index, root
 from tests.builders.remade import write_stating_wheel, write_wheel_of_others
 from tests.integration.test_index_of_repositories import files_of, upload, write_all
-from tests.integration.test_releasepages import hub, outside
+from tests.integration.test_releasepages import outside
 from tests.servers.github import REPOSITORY, GitHub
 
 pytestmark = pytest.mark.slow
-__all__ = ["hub"]  # a fixture
 
 BUILDS, REMAKES = (
     f"https://github.com/octo-tools/fatwheel/.github/workflows/{name}.yml@v1" for name in ("wheels", "verify")

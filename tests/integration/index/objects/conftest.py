@@ -1,5 +1,5 @@
 """The bucket that indexes are tried in."""
 
-from tests.integration.index.bucket.conftest import bucket, credentials, here
+from tests.integration.index.bucket.conftest import credentials, here
 
-__all__ = ["bucket", "credentials", "here"]
+__all__ = ["credentials", "here"]

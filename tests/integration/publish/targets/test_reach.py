@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,21 +20,12 @@ from tests.builders import github_units
 from tests.builders.releases import Words, item, unit
 from tests.builders.sources import world
 from tests.builders.wheels import make
-from tests.servers import buckets
 from tests.servers.assets import assets
 from tests.servers.buckets import Bucket
 from tests.servers.github import github_server
 from tests.servers.uploads import pypiserver, sdist
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Bucket]:
-    with buckets.moto() as served, pytest.MonkeyPatch.context() as patch:
-        for name, value in served.environ.items():
-            patch.setenv(name, value)
-        yield served
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bucket_variables")]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,6 @@ import pytest
 from tests.builders import wheels
 from tests.builders.github_units import LOCAL, PLAIN, publish, unit
 from tests.servers.github import GitHub, github_server
-
-
-@pytest.fixture
-def hub() -> Iterator[GitHub]:
-    with github_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")
