@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from ci_tools.plan import make
 from ci_tools.plan.advise.advice import Advised
@@ -13,6 +16,11 @@ from ci_tools.verify import patches
 from ci_tools.verify.patches import Patched
 from tests.builders.sources import PROJECT, shared_world
 
+# The marks of the tests that look at them.
+OBSERVED = [
+    pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
+    pytest.mark.slow,  # many real processes
+]
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools==80.9.0"]\nbuild-backend = "setuptools.build_meta"\n'
 SCIKIT = """\
 [build-system]

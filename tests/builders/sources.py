@@ -36,6 +36,15 @@ requires-python = ">=3"
 name = "demo"
 version = "1.0"
 """
+# One that cmake builds.
+SCIKIT = """\
+[build-system]
+requires = ["scikit-build-core"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1.0"
+"""
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -58,6 +67,11 @@ def world(folder: Path, **environ: str) -> Outside:
     if "PIP_INDEX_URL" in environ or "PIP_NO_INDEX" in environ:  # it has what else pip's files would be asked for
         known["PIP_CONFIG_FILE"] = os.devnull
     return Outside(environ={**known, **environ}, cache=folder / "cache", reporter=Silent())
+
+
+def users_world() -> Outside:
+    """Return an outside with the user's variables and cache, which has the pinned cmake, and that shows nothing."""
+    return Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
 
 
 @functools.cache
@@ -99,9 +113,9 @@ def request_of(folder: Path) -> Request:
     return loader.load(folder / "fatwheel.yml", catalog.load())
 
 
-def evidence_of(folder: Path) -> Evidence:
-    """Return what the folder shows."""
-    request, outside = request_of(folder), world_with_tools(folder.parent)
+def evidence_of(folder: Path, outside: Outside | None = None) -> Evidence:
+    """Return what the folder shows; without an `outside`, its cache is beside the folder."""
+    request, outside = request_of(folder), outside or world_with_tools(folder.parent)
     return collector.gather(request, source.open_tree(request, folder, outside), catalog.load(request.catalog), outside)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.sources import committed, demo, git, write
+from tests.builders.sources import SCIKIT, committed, demo, git, write
 from tests.integration.conftest import CommandLine, write_project
 
 pytestmark = pytest.mark.slow
@@ -25,16 +25,7 @@ platforms:
     cuda: ["12.9", "13.0"]
     archs: ["9.0"]
 """
-PROJECT = """\
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-[tool.scikit-build]
-wheel.py-api = "py3"
-"""
+PROJECT = f'{SCIKIT}[tool.scikit-build]\nwheel.py-api = "py3"\n'
 FILES = {
     "fatwheel.yml": CONFIG,
     "pyproject.toml": PROJECT,
@@ -194,34 +185,25 @@ def test_what_is_no_repository_has_no_revisions(repository: Path, fatwheel: Comm
     assert "is in no git repository" in ran.stderr
 
 
-def test_a_config_that_was_not_there_yet_is_no_error_of_the_change_that_adds_it(
-    tmp_path: Path, fatwheel: CommandLine
-) -> None:
-    root = write(tmp_path / "demo", {"pyproject.toml": PROJECT})
-    committed(root)
-    demo(root, FILES)
-    ran = fatwheel("plan", "--against", "HEAD", cwd=root)
-    assert ran.status == 0, ran.stderr
-    assert "No plan can be made at `HEAD`, so there is nothing to compare these 2 jobs with." in ran.stdout
-    assert "there is no fatwheel.yml, expected a config" in ran.stdout
-
-
 @pytest.mark.parametrize(
-    ("broken", "expected"),
+    ("before", "expected"),
     [
-        pytest.param({"fatwheel.yml": "package: demo\nplatform: x\n"}, "fatwheel.yml:2:1", id="its config"),
-        pytest.param({"pyproject.toml": "[project"}, "pyproject.toml", id="its project"),
+        pytest.param({"pyproject.toml": PROJECT}, "there is no fatwheel.yml, expected a config", id="no config yet"),
+        pytest.param({**FILES, "fatwheel.yml": "package: demo\nplatform: x\n"}, "fatwheel.yml:2:1", id="its config"),
+        pytest.param({**FILES, "pyproject.toml": "[project"}, "pyproject.toml", id="its project"),
         pytest.param(
-            {"fatwheel.yml": f"{CONFIG}source: {{path: ../..}}\n"}, "outside of its repository", id="its source"
+            {**FILES, "fatwheel.yml": f"{CONFIG}source: {{path: ../..}}\n"},
+            "outside of its repository",
+            id="its source",
         ),
     ],
 )
 def test_what_was_broken_before_is_no_error_of_the_change(
-    tmp_path: Path, fatwheel: CommandLine, broken: dict[str, str], expected: str
+    tmp_path: Path, fatwheel: CommandLine, before: dict[str, str], expected: str
 ) -> None:
-    root = demo(tmp_path / "demo", {**FILES, **broken})
+    root = write(tmp_path / "demo", before)
     committed(root)
-    write(root, FILES)
+    demo(root, FILES)
     ran = fatwheel("plan", "--against", "HEAD", cwd=root)
     assert ran.status == 0, ran.stderr
     assert "No plan can be made at `HEAD`, so there is nothing to compare these 2 jobs with." in ran.stdout

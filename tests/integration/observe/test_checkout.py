@@ -10,7 +10,7 @@ from ci_tools import catalog
 from ci_tools.config import starter
 from ci_tools.errors import InputError
 from ci_tools.model.evidence import Evidence, Extensions
-from tests.builders.sources import committed, evidence_of, git, world_with_tools, write
+from tests.builders.sources import SCIKIT, committed, evidence_of, git, world_with_tools, write
 
 pytestmark = pytest.mark.slow  # real processes
 
@@ -51,14 +51,7 @@ else()
   add_library(other MODULE a.cpp)
 endif()
 """
-BACKEND = """\
-[build-system]
-requires = ["scikit-build-core", "torch"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-"""
+BACKEND = SCIKIT.replace('core"]', 'core", "torch"]')
 FILES = {"fatwheel.yml": CONFIG, "demo/__init__.py": "", "a.c": "", "b.c": ""}
 
 

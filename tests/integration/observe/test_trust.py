@@ -7,19 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.observe import laboratory
 from ci_tools.plan import make
-from tests.builders.sources import world, write
+from tests.builders.sources import world
+from tests.unit.observe.test_trust import project
 
-CONFIG = 'package: demo\npython: ["3.12"]\nplatforms:\n  linux-cpu:\n'
-SETUP = "from setuptools import setup\nsetup(name='demo', version='1.0', py_modules=['demo'])\n"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose code has to run, on a machine that cannot confine it."""
-    monkeypatch.setattr(laboratory, "why_not", lambda: "this kernel has no Landlock")
-    return write(tmp_path / "a", {"fatwheel.yml": CONFIG, "setup.py": SETUP, "demo.py": ""})
+__all__ = ["project"]  # a fixture
 
 
 @pytest.mark.slow

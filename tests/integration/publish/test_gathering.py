@@ -18,18 +18,10 @@ from ci_tools.plan import plan_file
 from ci_tools.publish import assembly
 from ci_tools.publish.gathering import UNSEEN, gather
 from tests.builders.releases import receipt
-from tests.builders.sources import demo, plan_of
+from tests.builders.sources import PROJECT, demo, plan_of
 from tests.builders.wheels import make
 
 PURE, SDIST = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"
-PROJECT = """\
-[build-system]
-build-backend = "flit_core.buildapi"
-[project]
-requires-python = ">=3"
-name = "demo"
-version = "1.0"
-"""
 FILES = {
     "fatwheel.yml": """\
 package: demo

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from tests.builders.advised import (
     MINORS,
     NEEDLESS,
     NEWER,
+    OBSERVED,
     PYBIND,
     PYTHONS,
     RUST,
@@ -33,10 +33,7 @@ from tests.builders.advised import (
 )
 from tests.builders.sources import demo, plan_of, shared_world, world
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
-    pytest.mark.slow,  # many real processes
-]
+pytestmark = OBSERVED
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from ci_tools import catalog
 from ci_tools.catalog import Catalog
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config.release_names import label_archs
-from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.storage import cache_folder
 from ci_tools.model.evidence import Binding, CellEvidence
 from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Accelerator
@@ -22,7 +19,7 @@ from ci_tools.model.versions import Minor
 from ci_tools.observe import collector
 from ci_tools.plan import make
 from ci_tools.source import files as source
-from tests.builders.sources import request_of, write
+from tests.builders.sources import SCIKIT, request_of, users_world, write
 
 pytestmark = pytest.mark.slow  # real processes
 
@@ -34,14 +31,6 @@ release: {local: "cu{cuda}{archs}torch{torch}"}
 platforms:
   linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0a", "10.0+PTX"], ENV}
 """
-PROJECT = """\
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-"""
 HEAD = "cmake_minimum_required(VERSION 3.26)\nproject(demo LANGUAGES CXX)\nENABLE\n"
 ENABLED = "enable_language(CUDA)"
 TAIL = """
@@ -49,7 +38,7 @@ find_package(Python COMPONENTS Interpreter Development.Module)
 Python_add_library(_core MODULE core.cpp k.cu)
 install(TARGETS _core DESTINATION demo)
 """
-FILES = {"pyproject.toml": PROJECT, "core.cpp": "", "k.cu": "", "k2.cu": "", "op.cpp": "#include <torch/torch.h>\n"}
+FILES = {"pyproject.toml": SCIKIT, "core.cpp": "", "k.cu": "", "k2.cu": "", "op.cpp": "#include <torch/torch.h>\n"}
 
 
 def project(folder: Path, lines: str, env: str = "", tail: str = TAIL) -> Path:
@@ -58,14 +47,9 @@ def project(folder: Path, lines: str, env: str = "", tail: str = TAIL) -> Path:
     return write(folder / "a", {**FILES, "fatwheel.yml": CONFIG.replace("ENV", env), "CMakeLists.txt": lists})
 
 
-def outside() -> Outside:
-    """Return a context with the user's cache, which has the pinned cmake."""
-    return Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
-
-
 def planned(folder: Path, lines: str, env: str = "", tail: str = TAIL) -> Plan:
     """Return the plan of such a project."""
-    return make.make_plan(project(folder, lines, env, tail) / "fatwheel.yml", outside()).plan
+    return make.make_plan(project(folder, lines, env, tail) / "fatwheel.yml", users_world()).plan
 
 
 ASKED = ("9.0a", "10.0+PTX")
@@ -108,7 +92,7 @@ def test_cuda_13_drops_what_nvcc_12_compiles_for_by_default(tmp_path: Path) -> N
     assert planned(tmp_path, lines).jobs[0].archs == ("7.5+PTX",)
     older = project(tmp_path / "b", lines)
     write(older, {"fatwheel.yml": CONFIG.replace("ENV", "").replace("13.0", "12.9")})
-    assert make.make_plan(older / "fatwheel.yml", outside()).plan.jobs[0].archs == ("5.2+PTX",)
+    assert make.make_plan(older / "fatwheel.yml", users_world()).plan.jobs[0].archs == ("5.2+PTX",)
 
 
 @pytest.mark.parametrize(
@@ -188,8 +172,8 @@ def shown_for_all(folder: Path, lines: str, tail: str = TAIL) -> CellEvidence:
     request = request_of(root)
     platform = replace(request.platforms[0], accelerators=(Accelerator(CUDA),))
     asked = replace(request, platforms=(platform,))
-    tree = source.open_tree(asked, root, outside())
-    return collector.gather(asked, tree, two_toolkits(), outside()).platforms[0].shown
+    tree = source.open_tree(asked, root, users_world())
+    return collector.gather(asked, tree, two_toolkits(), users_world()).platforms[0].shown
 
 
 OP = "\n  add_library(op SHARED op.cpp)\nendif()\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,9 @@ import pytest
 from ci_tools import catalog
 from ci_tools.config import starter
 from ci_tools.errors import InputError
-from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.storage import cache_folder
 from ci_tools.plan import make
 from ci_tools.plan.make import Planned
-from tests.builders.sources import write
+from tests.builders.sources import SCIKIT, users_world, write
 
 pytestmark = pytest.mark.slow  # real processes
 
@@ -26,27 +23,18 @@ platforms:
   linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"], MORE}
   linux-cpu: {owner: "@demo/cpu"}
 """
-PROJECT = """\
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-"""
 HEAD = "cmake_minimum_required(VERSION 3.26)\nproject(demo LANGUAGES CXX)\n"
 CORE = "add_library(core SHARED core.cpp)\n"
 ON = "  enable_language(CUDA)\n  target_sources(core PRIVATE k/a.cu)\nendif()\n"
 OPTION = f'option(USE_CUDA "" OFF)\n{CORE}if(USE_CUDA)\n{ON}'
-FILES = {"pyproject.toml": PROJECT, "core.cpp": "", "k/a.cu": "", "k/b.cu": ""}
+FILES = {"pyproject.toml": SCIKIT, "core.cpp": "", "k/a.cu": "", "k/b.cu": ""}
 
 
 def planned(folder: Path, lines: str, more: str = "", **files: str) -> Planned:
     """Return the plan of a project whose CMakeLists.txt has these lines from its third on."""
     made = {"fatwheel.yml": CONFIG.replace(", MORE", f", {more}" if more else ""), "CMakeLists.txt": HEAD + lines}
     root = write(folder / "a", {**FILES, **made, **{name.replace("__", "."): text for name, text in files.items()}})
-    outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
-    return make.make_plan(root / "fatwheel.yml", outside)
+    return make.make_plan(root / "fatwheel.yml", users_world())
 
 
 LACKS = "k/a.cu is compiled only with {}, which no cell sets, so every wheel of linux-cuda would lack it"
@@ -101,7 +89,7 @@ def test_kernels_that_are_compiled_or_not_wanted_are_not_missed(lines: str, more
     assert not [one for one in found.plan.warnings if "kernel" in one or "a.cu" in one]
 
 
-PLUGIN = PROJECT.replace("core.build", "core.setuptools.build_meta")
+PLUGIN = SCIKIT.replace("core.build", "core.setuptools.build_meta")
 CALL = "from setuptools import setup\nsetup(name='demo', version='1.0', cmake_source_dir='.'{})\n"
 
 
@@ -158,8 +146,7 @@ def test_what_no_option_brings_in_is_a_warning(lines: str, said: str, tmp_path: 
 
 def test_a_started_config_leaves_cuda_out_and_says_what_would_bring_it_in(tmp_path: Path) -> None:
     root = write(tmp_path / "a", {**FILES, "CMakeLists.txt": HEAD + OPTION})
-    outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
-    left = {one.platform: one.why for one in starter.write(root, catalog.load(), outside).starter.left}
+    left = {one.platform: one.why for one in starter.write(root, catalog.load(), users_world()).starter.left}
     assert left == {
         "linux-cuda": "no kernel is compiled for it by default; "
         'with `env: {CMAKE_ARGS: "-DUSE_CUDA=ON"}` (CMakeLists.txt:5) some are'

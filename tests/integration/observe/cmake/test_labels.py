@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import InputError
-from tests.builders.sources import plan_of, write
+from tests.builders.sources import SCIKIT, plan_of, write
 from tests.integration.observe.test_labels import MODULE
 
 pytestmark = pytest.mark.slow  # real processes
@@ -17,17 +17,7 @@ package: demo
 python: ["3.12", "3.13"]
 platforms: {linux-cpu: {owner: "@demo/cpu"}, windows: {owner: "@demo/windows"}}
 """
-PROJECT = """\
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-requires-python = ">=3.12"
-[tool.scikit-build]
-wheel.py-api = "cp312"
-"""
+PROJECT = f'{SCIKIT}requires-python = ">=3.12"\n[tool.scikit-build]\nwheel.py-api = "cp312"\n'
 HEAD = """\
 cmake_minimum_required(VERSION 3.26)
 project(demo LANGUAGES C CXX)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from ci_tools import catalog
-from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.storage import cache_folder
-from ci_tools.model.evidence import Binding, CellEvidence, Evidence, PlatformEvidence
-from ci_tools.observe import collector
+from ci_tools.machine.context import Outside
+from ci_tools.model.evidence import Binding, CellEvidence, PlatformEvidence
 from ci_tools.observe.cmake import run
-from ci_tools.source import files as source
-from tests.builders.sources import lend_tools, request_of, world, write
+from tests.builders.sources import SCIKIT, evidence_of, lend_tools, users_world, world, write
 
 pytestmark = pytest.mark.slow  # real processes
 
@@ -28,14 +23,7 @@ platforms:
   macos-arm64: {owner: "@demo/macos"}
   windows: {owner: "@demo/windows"}
 """
-PROJECT = """\
-[build-system]
-requires = ["scikit-build-core", "torch"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-"""
+PROJECT = SCIKIT.replace('core"]', 'core", "torch"]')
 HEAD = """\
 cmake_minimum_required(VERSION 3.26)
 project(demo LANGUAGES CXX)
@@ -63,13 +51,7 @@ def shown(folder: Path, lines: str, **files: str) -> dict[str, PlatformEvidence]
     """Return the evidence of a project whose CMakeLists.txt ends with these lines, by platform."""
     made = {name.replace("_", "."): text for name, text in files.items()}
     root = write(folder / "a", {**FILES, "CMakeLists.txt": HEAD + lines, **made})
-    outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
-    return {str(one.platform): one for one in gather(root, outside).platforms}
-
-
-def gather(root: Path, outside: Outside) -> Evidence:
-    request = request_of(root)
-    return collector.gather(request, source.open_tree(request, root, outside), catalog.load(), outside)
+    return {str(one.platform): one for one in evidence_of(root, users_world()).platforms}
 
 
 def bindings(found: PlatformEvidence) -> set[Binding]:
@@ -160,7 +142,7 @@ def test_the_older_module_for_cuda_is_of_the_platform_that_has_it(tmp_path: Path
 def test_a_project_whose_policy_has_no_such_module_compiles_nothing_by_it(tmp_path: Path) -> None:
     new = (HEAD + FIND_CUDA).replace("3.26", "3.27")
     files = {**FILES, "CMakeLists.txt": new, "k.cu": ""}
-    found = gather(write(tmp_path / "a", files), world(tmp_path)).platforms
+    found = evidence_of(write(tmp_path / "a", files), world(tmp_path)).platforms
     assert [one.member for one in found[0].shown.built if one.member != "_core.so"] == []
 
 
@@ -334,10 +316,10 @@ def test_only_what_cmake_read_is_a_reason_to_configure_again(
     root = write(tmp_path / "a", files)
     lend_tools(tmp_path)
     outside = world(tmp_path)
-    gather(root, outside)
+    evidence_of(root, outside)
     before = runs_of(outside)
     (root / edited).write_text(f"{files[edited]}\n# edited\n", encoding="utf-8")
-    gather(root, outside)
+    evidence_of(root, outside)
     assert before
     assert (runs_of(outside) != before) is again
 
@@ -361,7 +343,7 @@ def test_a_limit_that_one_plan_ran_into_is_forgotten_by_the_next(
     outside = world(tmp_path)
     with monkeypatch.context() as busy:
         busy.setattr(run, "LIMITS", run.LIMITS._replace(written=1 << 10))
-        limited = gather(root, outside).platforms[0].shown
+        limited = evidence_of(root, outside).platforms[0].shown
     said = "cmake's configure step wrote over 0 GiB: every file of the source counts as compiled"
     assert (limited.warnings, limited.torch_abi.kind) == ((said,), Binding.FULL)
-    assert gather(root, outside).platforms[0].shown.torch_abi.kind is Binding.NONE
+    assert evidence_of(root, outside).platforms[0].shown.torch_abi.kind is Binding.NONE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from tests.builders.advised import (
     MINORS,
     NEEDLESS,
     NEWER,
+    OBSERVED,
     ONE_PER_MAJOR,
     PYBIND,
     PYTHONS,
@@ -34,10 +34,7 @@ from tests.builders.advised import (
 )
 from tests.builders.sources import demo
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
-    pytest.mark.slow,  # many real processes
-]
+pytestmark = OBSERVED
 
 UNDECLARED = "the limited API of Python 3.10 is not declared, which keeps the Python axis"
 UNSTATED = "no C++ standard is stated, so that builds for older and newer torches share no compile unit"

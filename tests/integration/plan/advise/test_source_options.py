@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,15 +11,12 @@ import pytest
 from ci_tools.plan import make
 from ci_tools.verify import patches
 from ci_tools.verify.patches import Patched
-from tests.builders.advised import PYTHONS, SETUPTOOLS, consult
+from tests.builders.advised import OBSERVED, PYTHONS, SETUPTOOLS, consult
 from tests.builders.compilers import compile_cxx, has_compiler
 from tests.builders.sources import committed, demo, shared_world, write
 from tests.integration.conftest import CommandLine
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
-    pytest.mark.slow,  # many real processes
-]
+pytestmark = OBSERVED
 
 CHIP = """\
 from setuptools import setup
