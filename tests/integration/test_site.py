@@ -42,28 +42,21 @@ def checkout(root: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("page", "text", "said"),
     [
-        pytest.param("[x](nowhere.md)", "nowhere.md", id="page"),
-        pytest.param("[x](read-a-plan.md#no-such-heading)", "no-such-heading", id="anchor"),
-        pytest.param('<a href="nowhere.html">x</a>', "nowhere.html leads nowhere", id="html"),
+        pytest.param("get-fatwheel.md", "[x](nowhere.md)", "nowhere.md", id="page"),
+        pytest.param("get-fatwheel.md", "[x](read-a-plan.md#no-such-heading)", "no-such-heading", id="anchor"),
+        pytest.param("get-fatwheel.md", '<a href="nowhere.html">x</a>', "nowhere.html leads nowhere", id="html"),
+        pytest.param("lost.md", "# Lost", "lost.md", id="a-page-in-no-list"),
     ],
 )
-def test_a_broken_link_fails_the_build(text: str, said: str, tmp_path: Path) -> None:
+def test_a_broken_link_or_a_lost_page_fails_the_build(page: str, text: str, said: str, tmp_path: Path) -> None:
     root = checkout(tmp_path / "checkout")
-    with (root / "docs/how-to/get-fatwheel.md").open("a", encoding="utf-8") as page:
-        page.write(f"\n{text}\n")
+    with (root / "docs/how-to" / page).open("a", encoding="utf-8") as file:
+        file.write(f"\n{text}\n")
     built = build(root, tmp_path / "site")
     assert built.returncode == 1
     assert said in built.stderr
-
-
-def test_a_page_in_no_list_fails_the_build(tmp_path: Path) -> None:
-    root = checkout(tmp_path / "checkout")
-    (root / "docs/how-to/lost.md").write_text("# Lost\n", encoding="utf-8")
-    built = build(root, tmp_path / "site")
-    assert built.returncode == 1
-    assert "lost.md" in built.stderr
 
 
 def test_a_release_is_built_from_its_tag(tmp_path: Path) -> None:

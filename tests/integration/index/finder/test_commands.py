@@ -176,35 +176,34 @@ def test_uv_knows_the_builds_of_torch_that_it_is_told_of(watched: Watched, site:
     assert "invalid value" in run(f"{command}0 --offline", tmp_path, f"{site.served}nothing/").stderr
 
 
-def test_requirements_with_a_hash_install_the_file(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
-    (tmp_path / "requirements.txt").write_text(served["requirements.txt"].block("requirements"))
-    command = (
-        served["requirements.txt"]
-        .commands[0]
-        .replace("requirements.txt", shlex.quote(str(tmp_path / "requirements.txt")))
-    )
-    done = run(command, tmp_path, f"{site.served}nothing/")
+def install_by(
+    name: str, text: str, served: dict[str, Boxes], site: Site, folder: Path
+) -> subprocess.CompletedProcess[str] | Called:
+    """Write a file with this text, and run the command that the page has for it."""
+    (folder / name).write_text(text)
+    command = served[name].commands[0].replace(name, shlex.quote(str(folder / name)))
+    return run(command, folder, f"{site.served}nothing/")
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        pytest.param("requirements.txt", "requirements", id="requirements-with-a-hash"),
+        pytest.param("pylock.toml", "pylock", id="a-lock"),
+    ],
+)
+def test_a_file_with_hashes_installs_the_wheel(
+    name: str, block: str, served: dict[str, Boxes], site: Site, tmp_path: Path
+) -> None:
+    done = install_by(name, served[name].block(block), served, site, tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "demo" / "__init__.py").read_bytes() == OURS
 
 
 def test_requirements_with_another_hash_install_nothing(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
     text = served["requirements.txt"].block("requirements")
-    (tmp_path / "requirements.txt").write_text(re.sub("sha256:[0-9a-f]{64}", "sha256:" + "0" * 64, text))
-    command = (
-        served["requirements.txt"]
-        .commands[0]
-        .replace("requirements.txt", shlex.quote(str(tmp_path / "requirements.txt")))
-    )
-    assert run(command, tmp_path, f"{site.served}nothing/").returncode != 0
-
-
-def test_a_lock_installs_the_file(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:
-    (tmp_path / "pylock.toml").write_text(served["pylock.toml"].block("pylock"))
-    command = served["pylock.toml"].commands[0].replace("pylock.toml", shlex.quote(str(tmp_path / "pylock.toml")))
-    done = run(command, tmp_path, f"{site.served}nothing/")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "demo" / "__init__.py").read_bytes() == OURS
+    wrong = re.sub("sha256:[0-9a-f]{64}", "sha256:" + "0" * 64, text)
+    assert install_by("requirements.txt", wrong, served, site, tmp_path).returncode != 0
 
 
 def test_a_pyproject_locks_the_file_of_this_index(served: dict[str, Boxes], site: Site, tmp_path: Path) -> None:

@@ -107,16 +107,12 @@ def copy(folder: Path, target: Path) -> Path:
     return target / "a"
 
 
-def test_a_kept_answer_that_is_damaged_is_observed_again(shown: tuple[Path, Evidence], tmp_path: Path) -> None:
-    folder = copy(shown[0], tmp_path)
-    before = [path.read_bytes() for path in kept(tmp_path)]
-    for path in kept(tmp_path):
-        path.write_bytes(path.read_bytes()[:-20])
-    assert (evidence_of(folder), [path.read_bytes() for path in kept(tmp_path)]) == (shown[1], before)
-
-
 def kept(folder: Path) -> list[Path]:
     return sorted((folder / "cache" / "observations").glob("*.json"))
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
 
 
 def without_compilations(path: Path) -> None:
@@ -137,14 +133,16 @@ def of_another_cell(path: Path) -> None:
     first.write_bytes(last.read_bytes())
 
 
-@pytest.mark.parametrize("forge", [without_compilations, sealed_by_another, as_it_was_kept_before, of_another_cell])
-def test_a_kept_answer_that_was_forged_is_observed_again(
-    forge: Callable[[Path], None], shown: tuple[Path, Evidence], tmp_path: Path
+@pytest.mark.parametrize(
+    "change", [damaged, without_compilations, sealed_by_another, as_it_was_kept_before, of_another_cell]
+)
+def test_a_kept_answer_that_was_damaged_or_forged_is_observed_again(
+    change: Callable[[Path], None], shown: tuple[Path, Evidence], tmp_path: Path
 ) -> None:
     folder = copy(shown[0], tmp_path)
     before = [path.read_bytes() for path in kept(tmp_path)]
     for path in kept(tmp_path):
-        forge(path)
+        change(path)
     assert (evidence_of(folder), [path.read_bytes() for path in kept(tmp_path)]) == (shown[1], before)
 
 
