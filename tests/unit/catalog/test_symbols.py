@@ -16,9 +16,9 @@ from ci_tools.machine.context import Silent
 from ci_tools.model.files import Finding, Level
 from ci_tools.model.plan import Job, JobKind
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Cell, Platform
-from ci_tools.model.request import ToolchainKind
-from ci_tools.model.versions import Minor, Python
+from ci_tools.model.versions import Minor
 from ci_tools.verify.audit import audit
+from tests.builders import audited
 from tests.builders.wheels import LINUX, library, make
 from tests.maintain.torch_table import add
 from tests.servers.package_index import index_of
@@ -147,25 +147,9 @@ def planned(*torches: str, kind: AcceleratorKind | None = CUDA, requires_torch: 
     """The plan's job for a wheel that serves those torch releases."""
     accelerator = Accelerator(kind, Minor(13, 0)) if kind else None
     platform = Platform.LINUX_CUDA if kind else Platform.LINUX_CPU
-    python = Python(Minor(3, 10))
-    return Job(
-        name="job",
-        kind=JobKind.NATIVE,
-        platform=platform,
-        python=python,
-        python_stays=False,
-        torch=torch(torches[0]),
-        accelerator=accelerator,
-        archs=(),
-        runner="",
-        owner=None,
-        wheel=LINUX,
-        wheel_platform="",
-        requires_torch=requires_torch,
-        toolchain=ToolchainKind.AUTO,
-        env=(),
-        covers=tuple(Cell(platform, accelerator, torch(one), python) for one in torches),
-    )
+    job = replace(audited.planned(LINUX), kind=JobKind.NATIVE, platform=platform, accelerator=accelerator)
+    covers = tuple(Cell(platform, accelerator, torch(one), job.python) for one in torches)
+    return replace(job, torch=torch(torches[0]), requires_torch=requires_torch, covers=covers)
 
 
 def asking(*names: str, weak: bool = False) -> bytes:

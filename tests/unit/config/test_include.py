@@ -247,28 +247,18 @@ def test_the_command_line_refuses_it_in_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "table",
+    ("table", "is_valid"),
     [
-        pytest.param({"include": "ci/rocm.yml"}, id="an-include"),
-        pytest.param({"owner": "me"}, id="a-table"),
-        pytest.param(None, id="nothing"),
+        pytest.param({"include": "ci/rocm.yml"}, True, id="an-include"),
+        pytest.param({"owner": "me"}, True, id="a-table"),
+        pytest.param(None, True, id="nothing"),
+        pytest.param({"include": "/ci/rocm.yml"}, False, id="an-absolute-path"),
+        pytest.param({"include": "ci/rocm.yml", "owner": "me"}, False, id="keys-beside-it"),
     ],
 )
-def test_the_schema_of_the_config_knows_includes(table: object) -> None:
+def test_the_schema_of_the_config_knows_includes(table: object, *, is_valid: bool) -> None:
     document = {"package": "demo", "python": ["3.12"], "platforms": {"linux-rocm": table}}
-    assert Draft202012Validator(SCHEMA).is_valid(document)
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        pytest.param({"include": "/ci/rocm.yml"}, id="an-absolute-path"),
-        pytest.param({"include": "ci/rocm.yml", "owner": "me"}, id="keys-beside-it"),
-    ],
-)
-def test_the_schema_of_the_config_knows_what_no_include_is(table: object) -> None:
-    document = {"package": "demo", "python": ["3.12"], "platforms": {"linux-rocm": table}}
-    assert not Draft202012Validator(SCHEMA).is_valid(document)
+    assert Draft202012Validator(SCHEMA).is_valid(document) is is_valid
 
 
 @pytest.mark.parametrize("kind", ["platform", "rocm-platform", "cuda-platform"])

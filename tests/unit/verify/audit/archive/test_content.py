@@ -159,25 +159,19 @@ KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwg
         pytest.param("demo/tests/server.pem", KEY, WARNING, id="key-of-a-test"),
         pytest.param("demo/a.pem", KEY.replace(b"PRIVATE KEY", b"CERTIFICATE"), None, id="certificate"),
         pytest.param("demo/keys.txt", b"-----BEGIN PRIVATE KEY-----\n...\n", None, id="no-key-in-it"),
-    ],
-)
-def test_secrets_are_found(name: str, content: bytes, level: Level | None, tmp_path: Path) -> None:
-    found = findings(edited(make(tmp_path), {name: content}))
-    assert {(finding.rule, finding.level) for finding in found} == ({("secrets", level)} if level else set())
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "level"),
-    [
+        # what runs at every start of Python
         pytest.param("demo.pth", b"import demo\n", WARNING, id="import"),
         pytest.param("demo-1.0.data/purelib/demo.pth", b"demo\n", WARNING, id="by-way-of-data"),
         pytest.param("demo.pth", b"import base64; exec(base64.b64decode('cHJpbnQoKQ=='))\n", ERROR, id="veiled"),
         pytest.param("demo/weights.pth", b"\x80\x02}q\x00.", None, id="weights-of-a-model"),
     ],
 )
-def test_what_runs_at_every_start_is_found(name: str, content: bytes, level: Level | None, tmp_path: Path) -> None:
+def test_secrets_and_what_runs_at_every_start_are_found(
+    name: str, content: bytes, level: Level | None, tmp_path: Path
+) -> None:
+    rule = "startup" if name.endswith(".pth") else "secrets"
     found = findings(edited(make(tmp_path), {name: content}))
-    assert {(finding.rule, finding.level) for finding in found} == ({("startup", level)} if level else set())
+    assert {(finding.rule, finding.level) for finding in found} == ({(rule, level)} if level else set())
 
 
 def nested(**files: bytes) -> bytes:

@@ -10,11 +10,11 @@ from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.catalog.accelerators.rocm import ROCM
 from ci_tools.catalog.accelerators.xpu import XPU
 from ci_tools.model.files import Finding, Level
-from ci_tools.model.plan import Job, JobKind, Library
+from ci_tools.model.plan import Job, Library
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Cell, Platform
-from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit, device_images
+from tests.builders import audited
 from tests.builders.sycl import Embedded, archive, machine_code, sycl_library
 from tests.builders.wheels import LINUX, MACHINE, PTX, SASS, edited, entry, library, linked, make, unit, with_section
 
@@ -26,26 +26,8 @@ FILE_OF_PTX = b".version 9.0\n.target sm_100\n.address_size 64\n.visible .entry 
 
 def planned(*archs: str, libraries: tuple[Library, ...] = (), kind: AcceleratorKind = CUDA) -> Job:
     """The plan's job for a wheel with device code."""
-    accelerator = Accelerator(kind, Minor(13, 0))
-    return Job(
-        name="job",
-        kind=JobKind.NATIVE,
-        platform=Platform.LINUX_CUDA,
-        python=Python(Minor(3, 10)),
-        python_stays=False,
-        torch=None,
-        accelerator=accelerator,
-        archs=archs,
-        runner="",
-        owner=None,
-        wheel=LINUX,
-        wheel_platform="",
-        requires_torch="",
-        toolchain=ToolchainKind.AUTO,
-        env=(),
-        covers=(Cell(Platform.LINUX_CUDA, accelerator, None, Python(Minor(3, 10))),),
-        libraries=libraries,
-    )
+    job = replace(audited.planned(LINUX, *archs), accelerator=Accelerator(kind, Minor(13, 0)), libraries=libraries)
+    return replace(job, covers=(Cell(Platform.LINUX_CUDA, job.accelerator, None, job.python),))
 
 
 def fatbinary(*entries: bytes) -> bytes:
