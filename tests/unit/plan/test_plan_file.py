@@ -13,6 +13,7 @@ from ci_tools.model.plan import Plan
 from ci_tools.model.platforms import Platform
 from ci_tools.plan import make, plan_file
 from tests.builders.sources import committed, demo, git, plan_of, world, write
+from tests.unit.plan.test_plan_reader import PYPROJECT as CP312
 
 CONFIG = """\
 package: demo
@@ -24,23 +25,14 @@ platforms:
 validate: {torch: "2.13.0", imports: [demo], commands: [demo]}
 publish: {pypi: wheels, targets: ["dir:out"]}
 """
-PYPROJECT = """\
-[build-system]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-[tool.scikit-build]
-wheel.py-api = "py3"
-wheel.cmake = false
-"""
+PYPROJECT = CP312.replace("cp312", "py3")
 FILES = {"fatwheel.yml": CONFIG, "pyproject.toml": PYPROJECT, "a.cu": "#include <torch/extension.h>\n"}
 NATIVE = "linux-cuda-cu130-torch2.10-cp312"
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    return plan_of(demo(tmp_path / "a", {**FILES, "pyproject.toml": PYPROJECT.replace("py3", "cp312")}))
+    return plan_of(demo(tmp_path / "a", {**FILES, "pyproject.toml": CP312}))
 
 
 # ---------------------------------------------------------------- the contract

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
 from ci_tools.index import maintain
-from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.context import Outside
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish import retraction
 from ci_tools.publish.targets.addresses import channel_of, index_of
@@ -19,11 +18,6 @@ from tests.builders.wheels import make
 
 PURE, CUDA, LATER = (f"demo-{version}-py3-none-any.whl" for version in ("1.0", "1.0+cu130", "1.1"))
 BAD = "wrong results, use 1.1"
-
-
-@pytest.fixture
-def outside(tmp_path: Path) -> Outside:
-    return Outside(environ=os.environ, cache=tmp_path / "cache", reporter=Silent())
 
 
 @pytest.fixture

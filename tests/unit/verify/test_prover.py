@@ -89,6 +89,7 @@ FIELDS = b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: x\n\n
 LABEL = b"Wheel-Version: 1.0\nGenerator: others\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
 MEMBERS, INTERFACE, LOADS = WheelClaim
 DIFFERS, SERVES = ClaimVerdict.DIFFERS, ClaimVerdict.SERVES
+CODE, SYMBOL = ({LIBRARY: content[LIBRARY]} for content in (files("two"), files("one", "perror")))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,11 @@ DIFFERS, SERVES = ClaimVerdict.DIFFERS, ClaimVerdict.SERVES
         pytest.param(LOADS, {TEXT: b"two"}, SERVES, f"the content differs of {TEXT}", id="text-of-another-cuda"),
         pytest.param(LOADS, {"demo/a.py": b""}, DIFFERS, "demo/a.py (only in the cell's wheel)", id="one-more"),
         pytest.param(LOADS, {"demo/run.sh": None}, DIFFERS, "demo/run.sh (only in the job's wheel)", id="one-less"),
+        # a library is held to what it asks for
+        pytest.param(MEMBERS, CODE, DIFFERS, LIBRARY, id="other-code-in-a-pure-wheel"),
+        pytest.param(INTERFACE, CODE, SERVES, f"the content differs of {LIBRARY}", id="other-code"),
+        pytest.param(INTERFACE, SYMBOL, DIFFERS, f"{LIBRARY} (symbols: -puts, +perror)", id="other-symbol"),
+        pytest.param(INTERFACE, {LIBRARY: b"no library"}, DIFFERS, LIBRARY, id="no-library-any-more"),
     ],
 )
 def test_what_differs_is_named(
@@ -125,24 +131,6 @@ def test_symbols_that_were_found_in_the_torch_of_the_cell_are_no_difference(tmp_
     found = compare(own, other, INTERFACE, is_loaded=True)
     what = f"{LIBRARY} asks for other symbols, all of which are there: -puts, +perror"
     assert found[1:] == (SERVES, f"the content differs of {LIBRARY}; {what}")
-
-
-OTHER_CODE, OTHER_SYMBOL = files("two")[LIBRARY], files("one", "perror")[LIBRARY]
-
-
-@pytest.mark.parametrize(
-    ("claim", "changed", "verdict", "detail"),
-    [
-        pytest.param(MEMBERS, OTHER_CODE, DIFFERS, LIBRARY, id="other-code-in-a-pure-wheel"),
-        pytest.param(INTERFACE, OTHER_CODE, SERVES, f"the content differs of {LIBRARY}", id="other-code"),
-        pytest.param(INTERFACE, OTHER_SYMBOL, DIFFERS, f"{LIBRARY} (symbols: -puts, +perror)", id="other-symbol"),
-        pytest.param(INTERFACE, b"no library", DIFFERS, LIBRARY, id="no-library-any-more"),
-    ],
-)
-def test_a_library_is_held_to_what_it_asks_for(
-    tmp_path: Path, claim: WheelClaim, changed: bytes, verdict: ClaimVerdict, detail: str
-) -> None:
-    assert pair(tmp_path, {LIBRARY: changed}, claim)[1:] == (verdict, detail)
 
 
 def test_a_missing_device_image_is_a_difference(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import subprocess
@@ -15,12 +14,11 @@ from ci_tools.errors import InputError
 from ci_tools.index.foreign import adoption
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import Root
-from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
+from tests.builders.forked import OUTSIDE
 from tests.builders.wheels import hexdigest, make
 
-OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
 WHEEL = "demo-1.0-py3-none-any.whl"
 
 

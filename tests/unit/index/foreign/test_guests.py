@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +10,11 @@ import pytest
 from ci_tools.errors import InputError
 from ci_tools.index.objects.store import FolderStore
 from ci_tools.index.wheel_index import WheelIndex
-from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
+from tests.builders.forked import OUTSIDE
 from tests.builders.wheels import make
 
-OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
 WHEEL = "theirs-1.0-py3-none-any.whl"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 
@@ -14,12 +13,11 @@ from ci_tools.errors import RejectedInput
 from ci_tools.index import maintain
 from ci_tools.index.foreign import adoption
 from ci_tools.index.maintain import marks
-from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
+from tests.builders.forked import OUTSIDE
 from tests.builders.wheels import make
 from tests.unit.index.foreign.test_adoption import put
 
-OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
 AWAY = "http://127.0.0.1:9"
 WHEEL = "demo-1.0-py3-none-any.whl"
 MD5 = hashlib.md5(b"other", usedforsecurity=False).hexdigest()
