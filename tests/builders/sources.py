@@ -28,6 +28,16 @@ python: ["3.12"]
 platforms:
   linux-cpu:
 """
+SCIKIT_BUILD = """\
+[build-system]
+requires = ["scikit-build-core"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1.0"
+[tool.scikit-build]
+wheel.py-api = "py3"
+"""
 PROJECT = """\
 [build-system]
 build-backend = "flit_core.buildapi"

@@ -24,6 +24,7 @@ from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
 from ci_tools.publish import folder as folders
 from ci_tools.publish.folder import Finished
+from tests.builders.sources import SCIKIT_BUILD as PROJECT
 from tests.builders.sources import demo, plan_of
 
 CONFIG = """\
@@ -38,16 +39,6 @@ platforms:
     archs: ["9.0"]
   windows:
     enabled: false
-"""
-PROJECT = """\
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-[tool.scikit-build]
-wheel.py-api = "py3"
 """
 Outcomes = tuple[Outcome, ...]
 

@@ -3,10 +3,8 @@ from __future__ import annotations
 import functools
 import io
 import random
-import re
 import zipfile
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 
@@ -91,16 +89,10 @@ def test_members_are_read_in_any_order_where_answers_are(ranges: str, most: int)
     assert file.size == len(wheel())
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "sentence"),
-    [
-        pytest.param(wheel(), {"ranges": "none"}, "does not send a part of a file", id="no-ranges"),
-    ],
-)
-def test_a_server_that_sends_no_parts_is_said(content: bytes, options: dict[str, Any], sentence: str) -> None:
+def test_a_server_that_sends_no_parts_is_said() -> None:
     with (
-        index_of("demo", {WHEEL: content}, **options) as served,
-        pytest.raises(MachineError, match=re.escape(sentence)),
+        index_of("demo", {WHEEL: wheel()}, ranges="none") as served,
+        pytest.raises(MachineError, match="does not send a part of a file"),
     ):
         members(served, "demo/large.so")
 

@@ -24,6 +24,11 @@ class Maker:
         (path / "lib64").symlink_to("lib")
         return Environment(path=path, variables={"VIRTUAL_ENV": str(path)}, log=path / "first.log")
 
+    def fail(self, path: Path) -> Environment:
+        """Create one, and fail after that."""
+        self(path)
+        raise RuntimeError("no such torch")
+
 
 def test_torch_is_installed_once_for_trials_that_ask_for_the_same(tmp_path: Path) -> None:
     stock, maker, seen = TorchStock(tmp_path), Maker(), []
@@ -70,12 +75,7 @@ def test_a_trial_that_changes_torch_spoils_no_other(tmp_path: Path, change: str)
 
 def test_a_failed_installation_leaves_nothing(tmp_path: Path) -> None:
     stock, maker = TorchStock(tmp_path), Maker()
-
-    def fail(path: Path) -> Environment:
-        maker(path)
-        raise RuntimeError("no such torch")
-
-    with pytest.raises(RuntimeError), stock.lend("torch", tmp_path / "log", fail):
+    with pytest.raises(RuntimeError), stock.lend("torch", tmp_path / "log", maker.fail):
         pass
     with stock.lend("torch", tmp_path / "log", maker) as environment:
         assert (environment.path / "lib/torch/version.py").read_text() == "own"
@@ -96,12 +96,7 @@ def test_what_was_prepared_is_lent_first(tmp_path: Path) -> None:
 
 def test_an_error_of_the_preparation_is_raised_where_it_is_lent(tmp_path: Path) -> None:
     stock, maker = TorchStock(tmp_path), Maker()
-
-    def fail(path: Path) -> Environment:
-        maker(path)
-        raise RuntimeError("no such torch")
-
-    stock.prepare("torch", fail)
+    stock.prepare("torch", maker.fail)
     with pytest.raises(RuntimeError, match="no such torch"), stock.lend("torch", tmp_path / "log", maker):
         pass
     with stock.lend("torch", tmp_path / "log", maker):  # as after an installation in the foreground

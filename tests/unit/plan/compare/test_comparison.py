@@ -14,7 +14,7 @@ from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
 from ci_tools.plan.compare.sentences import sentences, to_json
-from tests.builders.sources import demo, shared_world
+from tests.builders.sources import SCIKIT_BUILD, demo, shared_world
 
 CATALOG = catalog.load()
 CONFIG = """\
@@ -28,17 +28,7 @@ platforms:
     cuda: ["12.9", "13.0"]
     archs: ["9.0"]
 """
-PROJECT = """\
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-requires-python = ">=3.10"
-[tool.scikit-build]
-wheel.py-api = "py3"
-"""
+PROJECT = SCIKIT_BUILD.replace('version = "1.0"\n', 'version = "1.0"\nrequires-python = ">=3.10"\n')
 CMAKE = "project(demo LANGUAGES CXX CUDA)\nadd_library(k k.cu)\n"
 BEFORE = {"fatwheel.yml": CONFIG, "pyproject.toml": PROJECT, "CMakeLists.txt": CMAKE, "k.cu": "int x;\n"}
 TORCH, PYTHON = "#include <torch/extension.h>\n", "#include <Python.h>\n"
