@@ -28,16 +28,6 @@ python: ["3.12"]
 platforms:
   linux-cpu:
 """
-SCIKIT_BUILD = """\
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-[tool.scikit-build]
-wheel.py-api = "py3"
-"""
 PROJECT = """\
 [build-system]
 build-backend = "flit_core.buildapi"
@@ -55,6 +45,8 @@ build-backend = "scikit_build_core.build"
 name = "demo"
 version = "1.0"
 """
+# The same with one wheel for all Pythons.
+SCIKIT_BUILD = f'{SCIKIT}[tool.scikit-build]\nwheel.py-api = "py3"\n'
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
