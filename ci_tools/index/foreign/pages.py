@@ -228,8 +228,8 @@ def _links(text: str, key: str) -> list[_Anchor]:
             found.append((start, attributes, href))
         elif href is not None and not base:
             base = _join_address(here, href) or here
-    joined = ((start, attributes, _join_address(base or here, href)) for start, attributes, href in found)
-    return [_Anchor(*one, _place(one[2].partition("#")[0]) if one[2] else None) for one in joined]
+    joined = [(start, said, _join_address(base or here, href)) for start, said, href in found]
+    return [_Anchor(start, said, at, _place(at.partition("#")[0]) if at else None) for start, said, at in joined]
 
 
 def _join_address(base: str, address: str) -> str:

@@ -142,7 +142,7 @@ class QuantizedTensor(Tensor):
 
     @property
     def itemsize(self) -> float:  # type: ignore[override] # see above
-        """The same."""
+        """The bytes of what is stored for a number, as `element_size` gives them."""
         return self.element_size()
 
     @property
