@@ -141,7 +141,9 @@ def test_a_gradient_is_not_that_of_what_was_written_later(write: Callable[[Tenso
         product.sum().backward()
 
 
-@pytest.mark.parametrize("share", [torch.from_dlpack, Tensor.numpy], ids=["dlpack", "numpy"])
+@pytest.mark.parametrize(
+    "share", [torch.from_dlpack, torch.to_dlpack, torch.utils.dlpack.to_dlpack, Tensor.numpy, Tensor.__array__]
+)
 def test_numbers_are_given_and_not_shared(share: Callable[[Tensor], object]) -> None:
     """torch would read them at an address of 0, and end the process."""
     weight = quantized(Int4PlainTensor)

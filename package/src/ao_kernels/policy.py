@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
+from torch.utils import dlpack
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
 from ao_kernels.operations import COPIES, FUSED, PRODUCTS, VIEWS, stack_rows
@@ -214,6 +215,18 @@ def _share(func: str, *_: object, **__: object) -> NoReturn:
     refuse_view(func)
 
 
+def _guard_capsule(original: Callable[..., object]) -> Callable[..., object]:
+    """Refuse a weight before torch makes a capsule of it, whose reader would end the process."""
+
+    @functools.wraps(original)
+    def to_dlpack(tensor: Tensor, **options: object) -> object:
+        if is_quantized(tensor):
+            refuse_view("to_dlpack")
+        return original(tensor, **options)
+
+    return to_dlpack
+
+
 def _run_stored(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     return STORED[func](*args, **kwargs)
 
@@ -234,11 +247,15 @@ def _run_filled(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any])
 HANDLERS.update(dict.fromkeys(STORED, _run_stored))
 HANDLERS.update(dict.fromkeys(SQUEEZES, _run_squeeze))
 HANDLERS.update(dict.fromkeys(FILLED, _run_filled))
-# What torch does past its operators, by the address of numbers that are not there: some of it ends the process.
+# What torch does past its operators, by the address of numbers that are not there: some of it ends the process. That
+# address stays 0, also for whoever asks for it: torch takes it for the mark of a tensor that is made of others.
 FUNCTIONS.update(
     {getattr(Tensor, name): functools.partial(_rewrite, getattr(Tensor, name)) for name in ("apply_", "map_", "map2_")}
 )
-FUNCTIONS.update({getattr(Tensor, name): functools.partial(_share, name) for name in ("numpy", "__dlpack__")})
+FUNCTIONS.update(
+    {getattr(Tensor, name): functools.partial(_share, name) for name in ("numpy", "__array__", "__dlpack__")}
+)
+torch.to_dlpack = dlpack.to_dlpack = _guard_capsule(dlpack.to_dlpack)  # type: ignore[attr-defined] # there is no hook
 FUNCTIONS[Tensor.tolist] = lambda weight: weight.dequantize().tolist()
 QuantizedTensor.OTHERWISE = staticmethod(apply_policy)
 
