@@ -82,9 +82,14 @@ def test_a_parameter_is_made_by_its_class(tensor: type[QuantizedTensor]) -> None
     again = type(weight)(weight, requires_grad=True)
     assert isinstance(again, nn.Parameter)
     assert torch.equal(again, weight)
+    assert torch.equal(type(weight)(weight.clone(), **vars(weight), requires_grad=False), weight)  # as accelerate does
     assert type(type(weight)(random(2, 3), requires_grad=False)) is nn.Parameter
     with pytest.raises(TypeError, match=r"stored values must come with their scales, got torch\.int16 alone"):
         type(weight)(torch.ones(2, 2, dtype=torch.int16))
+    with pytest.raises(TypeError, match="takes group_size, dtype and transposed, got block_size"):
+        type(weight)(*weight.stored, block_size=32)
+    with pytest.raises(ValueError, match="group_size must be that of 128 values in 4 groups, got 0"):
+        type(weight)(*weight.stored)
 
 
 @every_format

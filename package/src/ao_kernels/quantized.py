@@ -49,21 +49,33 @@ class QuantizedTensor(Tensor):
     def __new__(
         cls,
         qdata: Tensor,
+        /,
         *grids: Tensor,
         group_size: int = 0,
         dtype: torch.dtype = torch.bfloat16,
         transposed: bool = False,
         requires_grad: bool = False,
+        **attributes: object,
     ) -> Self:
         """Let stored values with their scales and zero points stand for a tensor of `dtype`.
 
-        Or a parameter again for a tensor that is one already, as libraries make them: a plain one stays plain.
+        Or a parameter again for a tensor that is one already, as libraries make them: a plain one stays plain, and a
+        quantized one has the attributes that accelerate gives besides.
+
+        Raises:
+            TypeError: the scales are missing, or an argument is none of these.
+            ValueError: `group_size` is not K / G.
+
         """
         if not grids:
             parameter: Self = _as_parameter(qdata, requires_grad=requires_grad)
             return parameter
+        if attributes:
+            raise TypeError(f"{cls.__name__} takes group_size, dtype and transposed, got {', '.join(attributes)}")
         *leading, rows = qdata.shape[:-1]
-        depth = cls.FORMAT.depth(qdata)
+        depth, groups = cls.FORMAT.depth(qdata), grids[0].shape[-2]
+        if group_size * groups != depth:
+            raise ValueError(f"group_size must be that of {depth} values in {groups} groups, got {group_size}")
         *apart, row, value = _strides(cls.FORMAT.together, qdata, grids)
         shape = (*leading, depth, rows) if transposed else (*leading, rows, depth)
         strides = (*apart, value, row) if transposed else (*apart, row, value)
