@@ -168,6 +168,13 @@ def test_a_safetensors_file_holds_a_tied_weight_once(tmp_path: Path) -> None:
     assert torch.equal(read["head.weight"], model.head.weight)
 
 
+def test_a_weight_that_is_not_tied_any_longer_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    model = Tied()
+    quantize_(model, Int4WeightOnlyConfig())
+    assert type(model.embedding.weight) is nn.Parameter
+    assert "21% of the parameters stay as they are: embedding.weight (tied until now)" in caplog.text
+
+
 def test_a_safetensors_file_holds_a_tied_quantized_weight_once(tmp_path: Path) -> None:
     tied = quantized(Int4PlainTensor)
     state_dict = {"a.weight": tied, "b.weight": tied.detach(), "c.weight": tied.t()}

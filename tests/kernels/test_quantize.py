@@ -282,6 +282,12 @@ def test_every_module_that_does_not_fit_is_named_and_none_is_changed() -> None:
     assert type(model[0].weight) is nn.Parameter
 
 
+def test_a_module_without_a_shape_is_named() -> None:
+    for model in (nn.Sequential(nn.Linear(128, 8), nn.LazyLinear(8, bias=False)), nn.LazyConv2d(8, 3, bias=False)):
+        with pytest.raises(ValueError, match=r"^(1\.)?weight: no shape yet\. Call the model once, which gives lazy"):
+            quantize_(model, Int4WeightOnlyConfig())
+
+
 def test_a_weight_that_cannot_be_quantized_again_is_named() -> None:
     linear = nn.Linear(128, 8)
     quantize_(linear, Int8WeightOnlyConfig())

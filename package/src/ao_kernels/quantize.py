@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ao_kernels.groups import check_group_size, whole_rows
 from ao_kernels.quantized import BATCH, MATRIX, QuantizedTensor
@@ -128,12 +129,14 @@ def quantize_(
 
     Raises:
         TypeError: `config` is none.
-        ValueError: a chosen module has no weight that can be quantized so, or `strict` and one is left; the model is
-            then as it was.
+        ValueError: a chosen module has no weight that can be quantized so, `strict` and one is left, or a lazy module
+            has no shape yet; the model is then as it was.
 
     """
     config = translate(config)
     _check(config)
+    if lazy := [name for name, parameter in model.named_parameters() if is_lazy(parameter)]:
+        raise ValueError(f"{', '.join(lazy)}: no shape yet. Call the model once, which gives lazy modules theirs")
     chosen = {name: module for name, module in model.named_modules() if (filter_fn or is_linear)(module, name)}
     faults = [f"{name or 'the model'}: {fault}" for name, module in chosen.items() if (fault := _fault(module, config))]
     if faults:
@@ -160,24 +163,32 @@ class Left(NamedTuple):
     numbers: int
     could_be: bool
     """Whether it may be one that is multiplied by, unlike an embedding's."""
+    was_tied: bool
+    """Whether a chosen module has it too, which gets a quantized one of its own."""
 
 
 def _left(model: nn.Module, chosen: Mapping[str, nn.Module]) -> Iterator[Left]:
-    taken = {id(weight) for module in chosen.values() for weight in _weights(module).values()}
+    replaced = {id(module): _weights(module) for module in chosen.values()}
+    quantized = {id(weight) for weights in replaced.values() for weight in weights.values()}
+    told: set[int] = set()
     for module_name, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
-            is_matrix = parameter.dim() >= MATRIX and parameter.is_floating_point()
-            if is_matrix and not isinstance(parameter, QuantizedTensor) and id(parameter) not in taken:
-                taken.add(id(parameter))
+            is_plain = parameter.is_floating_point() and not isinstance(parameter, QuantizedTensor)
+            is_left = parameter.dim() >= MATRIX and is_plain and name not in replaced.get(id(module), ())
+            if is_left and id(parameter) not in told:
+                told.add(id(parameter))
                 full = f"{module_name}.{name}" if module_name else name
-                yield Left(full, parameter.numel(), not isinstance(module, OTHER_USES))
+                could_be = not isinstance(module, OTHER_USES)
+                yield Left(full, parameter.numel(), could_be, id(parameter) in quantized)
 
 
 def _tell(left: Sequence[Left], model: nn.Module) -> str:
-    share = sum(one.numbers for one in left) / max(sum(parameter.numel() for parameter in model.parameters()), 1)
-    names = [one.name for one in sorted(left, key=lambda one: -one.numbers)]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{share:.0%} of the parameters stay as they are: {', '.join(names[:MOST_NAMES])}{more}"
+    tied = sum(one.numbers for one in left if one.was_tied)  # which are two parameters from now on
+    share = sum(one.numbers for one in left) / max(sum(one.numel() for one in model.parameters()) + tied, 1)
+    most = sorted(left, key=lambda one: -one.numbers)[:MOST_NAMES]
+    names = ", ".join(f"{one.name} (tied until now)" if one.was_tied else one.name for one in most)
+    more = f" and {len(left) - MOST_NAMES} more" if len(left) > MOST_NAMES else ""
+    return f"{share:.0%} of the parameters stay as they are: {names}{more}"
 
 
 def translate(config: Any) -> Any:  # noqa: ANN401 - whatever a caller gives
