@@ -11,6 +11,7 @@ from ao_kernels import Int8Tensor
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
 from tests.kernels.weights import DTYPES, every_format, quantized, random
 
@@ -120,6 +121,16 @@ def test_a_call_is_not_taken_apart() -> None:
     names = {event.key for event in profile.key_averages()}
     assert f"ao::{Int8Tensor.FORMAT.operator}" in names
     assert not names & {"aten::addmm", "aten::alias"}
+
+
+@every_format
+def test_the_operations_of_a_call_are_counted_as_torchs_are(tensor: type[QuantizedTensor]) -> None:
+    weight, counts = quantized(tensor), []
+    for matrix in (weight, weight.dequantize()):
+        with FlopCounterMode(display=False) as counter:
+            functional.linear(random(2, 3, 128).requires_grad_(), matrix).sum().backward()
+        counts.append(counter.get_total_flops())
+    assert counts == [2 * 2 * 6 * 48 * 128] * 2
 
 
 @pytest.mark.parametrize("shape", [(47,), (2, 48), (1, 3, 48)], ids=["length", "rows", "dimensions"])

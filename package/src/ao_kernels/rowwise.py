@@ -14,6 +14,7 @@ from torch._C import _after_autograd_keyset, _AutoDispatchBelowAutograd
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.nn import Parameter, functional
+from torch.utils.flop_counter import register_flop_formula
 
 from ao_kernels.formats import (
     FORMATS,
@@ -394,3 +395,9 @@ def _register(form: WeightFormat, library: torch.library.Library) -> None:
 LIBRARY = torch.library.Library("ao", "FRAGMENT")  # the registrations live as long as this object
 for _form in FORMATS:
     _register(_form, LIBRARY)
+
+
+@register_flop_formula([getattr(torch.ops.ao, form.operator) for form in FORMATS])
+def _count_flops(x: Sequence[int], *_: Sequence[int], out_shape: Sequence[int], **__: object) -> int:
+    """Count those of the matrix product, as torch does for a plain weight: two for each pair that is multiplied."""
+    return 2 * math.prod(out_shape) * x[-1]
