@@ -59,6 +59,7 @@ class Formats(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch 2.13 warns of its own code
+@pytest.mark.filterwarnings("ignore:The distutils package:DeprecationWarning")  # which inductor finds in Python 3.11
 @pytest.mark.parametrize(
     "backend", [pytest.param("aot_eager", marks=pytest.mark.slow), pytest.param("inductor", marks=pytest.mark.long)]
 )
