@@ -109,8 +109,9 @@ def test_the_bits_are_the_same_in_every_dtype(tensor: type[QuantizedTensor], dty
 @every_format
 def test_activations_need_not_be_contiguous_for_the_same_bits(tensor: type[QuantizedTensor]) -> None:
     x, weight, bias = layer(tensor, has_bias=True)
-    for other in (x.t().contiguous().t(), torch.stack((x, x), -1)[..., 0], nn.Parameter(x)):
-        assert torch.equal(functional.linear(other, weight, bias), functional.linear(x, weight, bias))
+    batch = random(3, 2, 128).transpose(0, 1)
+    for other in (x.t().contiguous().t(), torch.stack((x, x), -1)[..., 0], nn.Parameter(x), batch):
+        assert torch.equal(functional.linear(other, weight, bias), functional.linear(other.contiguous(), weight, bias))
 
 
 def test_a_call_is_not_taken_apart() -> None:

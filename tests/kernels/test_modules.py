@@ -126,13 +126,8 @@ def test_a_module_changes_its_dtype_and_its_device(tensor: type[QuantizedTensor]
 
 @every_format
 def test_a_safetensors_file_holds_a_state_dict(tensor: type[QuantizedTensor], tmp_path: Path) -> None:
-    model, file = nn.Sequential(module(tensor), nn.ReLU(), nn.Linear(48, 8)), tmp_path / "model.safetensors"
-    state_dict = model.state_dict()
-    tensors, metadata = flatten_tensor_state_dict(state_dict)
-    save_file(tensors, file, metadata)
-    with safe_open(file, framework="pt") as opened:
-        read, left = unflatten_tensor_state_dict(load_file(file), opened.metadata())
-    assert not left
+    state_dict = nn.Sequential(module(tensor), nn.ReLU(), nn.Linear(48, 8)).state_dict()
+    read = through_a_file(state_dict, tmp_path / "model.safetensors")
     assert list(read) == list(state_dict)
     weight = read["0.weight"]
     assert isinstance(weight, tensor)
@@ -155,7 +150,9 @@ def through_a_file(state_dict: dict[str, Tensor], file: Path) -> dict[str, Tenso
     tensors, metadata = flatten_tensor_state_dict(state_dict)
     save_file(tensors, file, metadata)
     with safe_open(file, framework="pt") as opened:
-        return unflatten_tensor_state_dict(load_file(file), opened.metadata())[0]
+        read, left = unflatten_tensor_state_dict(load_file(file), opened.metadata())
+    assert not left
+    return read
 
 
 def test_a_safetensors_file_holds_a_tied_weight_once(tmp_path: Path) -> None:

@@ -363,13 +363,6 @@ def test_fake_weights_are_quantized(config: Config) -> None:
         assert linear(torch.ones(2, 128, dtype=torch.bfloat16)).shape == (2, 8)
 
 
-def test_a_quantized_model_runs_under_autocast() -> None:
-    model = small_model()[2]
-    quantize_(model, Int4WeightOnlyConfig())
-    with torch.autocast("cpu", torch.bfloat16):
-        assert model(torch.ones(2, 128)).dtype == torch.bfloat16
-
-
 def test_a_quantized_model_compiles_for_any_batch_in_inference_mode() -> None:
     model = small_model()[2]
     quantize_(model, Int4WeightOnlyConfig())

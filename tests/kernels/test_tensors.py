@@ -72,13 +72,6 @@ def test_every_product_is_that_of_the_weight_it_stands_for(
 
 
 @every_format
-def test_activations_need_not_be_contiguous(tensor: type[QuantizedTensor]) -> None:
-    weight, x = quantized(tensor), random(3, 2, 128).transpose(0, 1)
-    assert torch.equal(functional.linear(x, weight), functional.linear(x.contiguous(), weight))
-    assert torch.equal(x.mT.contiguous().mT @ weight.t(), x @ weight.t())
-
-
-@every_format
 def test_a_batch_of_weights_multiplies_a_batch(tensor: type[QuantizedTensor]) -> None:
     weights, x = quantized(tensor, 3, 48, 128), random(3, 5, 128)
     for product in (torch.bmm(x, weights.mT), x @ weights.transpose(1, 2)):
