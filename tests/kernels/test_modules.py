@@ -90,6 +90,10 @@ def test_a_parameter_is_made_by_its_class(tensor: type[QuantizedTensor]) -> None
         type(weight)(*weight.stored, block_size=32)
     with pytest.raises(ValueError, match="group_size must be that of 128 values in 4 groups, got 0"):
         type(weight)(*weight.stored)
+    with pytest.raises(ValueError, match=r"scale must have the shape \[4, 48\], got \[4, 40\]"):
+        type(weight)(weight.qdata, *(grid[:, :40] for grid in weight.grids), group_size=32)
+    with pytest.raises(TypeError, match=r"must come with scale.*, got 3 of these"):
+        type(weight)(weight.qdata, *[weight.scale] * 3, group_size=32)
 
 
 @every_format

@@ -64,7 +64,7 @@ class QuantizedTensor(Tensor):
 
         Raises:
             TypeError: the scales are missing, or an argument is none of these.
-            ValueError: `group_size` is not K / G.
+            ValueError: a grid has another shape than [..., G, N], or `group_size` is not K / G.
 
         """
         if not grids:
@@ -72,10 +72,9 @@ class QuantizedTensor(Tensor):
             return parameter
         if attributes:
             raise TypeError(f"{cls.__name__} takes group_size, dtype and transposed, got {', '.join(attributes)}")
+        _check_grids(cls.FORMAT, qdata, grids, group_size)
         *leading, rows = qdata.shape[:-1]
-        depth, groups = cls.FORMAT.depth(qdata), grids[0].shape[-2]
-        if group_size * groups != depth:
-            raise ValueError(f"group_size must be that of {depth} values in {groups} groups, got {group_size}")
+        depth = cls.FORMAT.depth(qdata)
         *apart, row, value = _strides(cls.FORMAT.together, qdata, grids)
         shape = (*leading, depth, rows) if transposed else (*leading, rows, depth)
         strides = (*apart, value, row) if transposed else (*apart, row, value)
@@ -333,6 +332,19 @@ def _as_parameter(weight: Tensor, *, requires_grad: bool) -> Any:  # noqa: ANN40
     if not isinstance(weight, QuantizedTensor) and not weight.is_floating_point():
         raise TypeError(f"stored values must come with their scales, got {weight.dtype} alone")
     return torch.nn.Parameter(weight, requires_grad and not isinstance(weight, QuantizedTensor))
+
+
+def _check_grids(form: WeightFormat, qdata: Tensor, grids: Sequence[Tensor], group_size: int) -> None:
+    """Raise unless there is each grid, in the shape that the stored values ask for."""
+    if len(grids) != len(form.grids):
+        raise TypeError(f"stored values must come with {' and '.join(form.grids)}, got {len(grids)} of these")
+    *leading, rows, _ = qdata.shape
+    depth, groups = form.depth(qdata), grids[0].shape[-2]
+    for name, grid in zip(form.grids, grids, strict=True):
+        if grid.shape != (*leading, groups, rows):
+            raise ValueError(f"{name} must have the shape {[*leading, groups, rows]}, got {list(grid.shape)}")
+    if group_size * groups != depth:
+        raise ValueError(f"group_size must be that of {depth} values in {groups} groups, got {group_size}")
 
 
 def _strides(together: int, qdata: Tensor, grids: Sequence[Tensor]) -> tuple[int, ...]:
