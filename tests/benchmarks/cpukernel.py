@@ -78,14 +78,15 @@ def _quickest(ours: Callable[..., Tensor], rows: int, clock: Callable[[], float]
     grid = torch.rand(SIZE // GROUP_SIZE, SIZE, 2).bfloat16()
     weight = torch.randint(-128, 128, (SIZE, SIZE // 2), dtype=torch.int8)
     scale, zero_point = (part.contiguous() for part in grid.unbind(-1))
-    theirs = _torch_int4(x, grid) if rows == 1 else _torch_linear(x)
+    theirs = torch_int4(x, grid) if rows == 1 else _torch_linear(x)
     both: tuple[Callable[[], Tensor], ...] = (lambda: ours(x, weight, scale, zero_point), theirs)
     times = [[_seconds(work, clock) for work in both] for _ in range(ROUNDS[rows])]
     first, second = (1e3 * min(column) for column in zip(*times, strict=True))
     return first, second
 
 
-def _torch_int4(x: Tensor, grid: Tensor) -> Callable[[], Tensor]:
+def torch_int4(x: Tensor, grid: Tensor) -> Callable[[], Tensor]:
+    """Return a call of torch's int4 operator; `grid` [G, N, 2] holds the scales and zero points."""
     u = torch.randint(0, 16, (SIZE, SIZE), dtype=torch.int32)
     packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(u, 1)  # noqa: SLF001 - it has no public name
     return lambda: torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, GROUP_SIZE, grid)  # noqa: SLF001 - see above

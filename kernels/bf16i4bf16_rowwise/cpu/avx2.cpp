@@ -8,8 +8,9 @@ namespace {
 
 struct Avx2 {
   static constexpr int64_t kStep = 16;
-  static constexpr int kFewRows = 1;
-  static constexpr int kFewColumns = 4;
+  static constexpr int kFewRows = 4;
+  // Of sixteen registers, four rows of two columns take eight for sums, four for weights and two for activations.
+  static constexpr int few_columns(int rows) { return rows == 1 ? 4 : 2; }
   static constexpr int kRows = 4;
   static constexpr int kColumns = 2;
 
@@ -136,6 +137,6 @@ struct Avx2 {
 
 namespace ao_kernels {
 
-const CpuBody kAvx2Body = make_body<Avx2>("AVX2", 2, kAnyRows);
+const CpuBody kAvx2Body = make_body<Avx2>("AVX2", 4, kAnyRows);
 
 }  // namespace ao_kernels

@@ -69,7 +69,7 @@ inline __m512i make_table(float scale, float zero_point) {
 
 struct Avx512Vectors {
   static constexpr int64_t kStep = 32;
-  static constexpr int kFewColumns = 4;
+  static constexpr int few_columns(int) { return 4; }
   static constexpr int kRows = 6;
   static constexpr int kColumns = 4;
 

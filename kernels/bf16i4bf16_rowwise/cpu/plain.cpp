@@ -7,7 +7,7 @@ namespace {
 struct Plain {
   static constexpr int64_t kStep = 32;
   static constexpr int kFewRows = 1;
-  static constexpr int kFewColumns = 1;
+  static constexpr int few_columns(int) { return 1; }
   static constexpr int kRows = 1;
   static constexpr int kColumns = 1;
 

@@ -6,6 +6,9 @@
 // linker would keep any one copy, and an older CPU might be given one that it cannot run.
 //
 // A set of vectors, `Simd`, says how kStep weights of one column (at most kGroupStep) are decoded and multiplied:
+//   kFewRows, few_columns(rows)  the most outputs at a time, where each weight is decoded in registers: the sums, the
+//                                weights of the columns and the activations of a row are all to stay there
+//   kRows, kColumns              the same, where a panel is multiplied by
 //   Sum         partial sums in float32
 //   Weights     kStep values of q, decoded
 //   Activations kStep values of the input
@@ -266,9 +269,10 @@ inline void multiply_tile(const CpuProblem& problem, const Tile& tile, int64_t r
   for (int m = 0; m < (has_zero_points(kFormat) ? kRows : 0); ++m) {
     add_zero_points(problem, tile, input_sums + (row + m) * groups, offsets[m]);
   }
+  constexpr int kColumns = Simd::few_columns(kRows);
   int64_t column = 0;
-  for (; column + Simd::kFewColumns <= tile.columns; column += Simd::kFewColumns) {
-    multiply_block<Simd, kFormat, kRows, Simd::kFewColumns>(problem, tile, row, column, offsets);
+  for (; column + kColumns <= tile.columns; column += kColumns) {
+    multiply_block<Simd, kFormat, kRows, kColumns>(problem, tile, row, column, offsets);
   }
   for (; column < tile.columns; ++column) {
     multiply_block<Simd, kFormat, kRows, 1>(problem, tile, row, column, offsets);
