@@ -68,9 +68,12 @@ def test_the_golden_product_is_exact(body: Body, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", SCALE_DTYPES)
 @pytest.mark.parametrize("depth", [4096, 8192])
-def test_the_product_is_near_the_exact_one(body: Body, depth: int, dtype: torch.dtype) -> None:
-    given = operands(columns=64, depth=depth, group_size=128, dtype=dtype)
-    assert sqnr(exact(given), body(*given)) >= SQNR_BAR
+@pytest.mark.parametrize("rows", [4, 64, 129], ids=["few", "some", "many"])  # one number for each body on CUDA
+def test_the_product_is_near_the_exact_one(body: Body, rows: int, depth: int, dtype: torch.dtype) -> None:
+    given = operands((rows,), columns=64, depth=depth, group_size=128, dtype=dtype)
+    decibels = sqnr(exact(given), body(*given))
+    print(f"{decibels:.1f} dB")  # noqa: T201 - with -s
+    assert decibels >= SQNR_BAR
 
 
 def product_by_torch(given: Operands, group_size: int) -> Tensor:
@@ -81,7 +84,7 @@ def product_by_torch(given: Operands, group_size: int) -> Tensor:
     return product
 
 
-@pytest.mark.parametrize("rows", [1, 2, 8, 16, 17, 64, 100, 257])
+@pytest.mark.parametrize("rows", [1, 2, 8, 16, 17, 100, 257])
 def test_the_product_is_near_the_exact_one_for_any_number_of_rows(body: Body, rows: int) -> None:
     given = operands((rows,), columns=24, depth=4096, group_size=128, dtype=torch.bfloat16)
     assert sqnr(exact(given), body(*given)) >= SQNR_BAR
