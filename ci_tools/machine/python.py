@@ -61,7 +61,7 @@ def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> P
         *of_pyenv,
         images / f"{python.interpreter_tag}-{python.abi_tag}" / "bin" / "python",
     ]
-    usable = (path for path in candidates if path.exists() and name_version(path) == str(python))
+    usable = (path for path in candidates if os.access(path, os.X_OK) and name_version(path) == str(python))
     return next(usable, None)
 
 

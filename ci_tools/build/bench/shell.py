@@ -134,12 +134,13 @@ def add_cause(error: FatwheelError) -> FatwheelError:
 def search_path(path: str, shadows: Path, hidden: AbstractSet[str]) -> str:
     """Return a PATH without the programs of some names: a folder that has one is replaced by links to its others.
 
-    A folder that is on PATH under several names, as /bin and /usr/bin often are, is replaced once.
+    A folder that is on PATH under several names, as /bin and /usr/bin often are, is replaced once. One that this user
+    may not read stays: nobody finds a program there.
     """
     folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
     places: dict[Path, Path] = {}
     for number, folder in enumerate(folders):
-        if any((folder / name).exists() for name in hidden) and folder.resolve() not in places:
+        if any(os.access(folder / name, os.F_OK) for name in hidden) and folder.resolve() not in places:
             places[folder.resolve()] = _hide(folder, shadows / str(number), hidden)
     return os.pathsep.join(str(places.get(folder.resolve(), folder)) for folder in folders)
 

@@ -99,7 +99,7 @@ class InstalledCompilers(NamedTuple):
             found += sorted(Path(start).glob(VARIABLE.sub("", place).lstrip("/"))) if start else []
         on_path = shutil.which(self.kind.compiler, path=self.environ.get("PATH", ""))
         found += [Path(on_path).resolve().parent.parent] if on_path else []  # it may be a link
-        yield from (home.resolve() for home in found if (home / "bin" / self.kind.compiler).exists())
+        yield from (home.resolve() for home in found if shutil.which(self.kind.compiler, path=str(home / "bin")))
 
 
 class Bounds(NamedTuple):

@@ -11,6 +11,7 @@ from ci_tools.model.versions import Minor, Python
 
 THIS = Python(Minor(*sys.version_info[:2]), free_threaded="free-threading" in sys.version)
 NONE = {"PATH": "", "PYENV_ROOT": "/nowhere"}
+NOT_READ = f"/{300 * 'n'}"  # too long a name: to ask for what is in there is an error, as in another user's folder
 
 
 def script(path: Path, says: str) -> Path:
@@ -39,7 +40,7 @@ def test_what_is_not_here_is_none() -> None:
 )
 def test_an_interpreter_is_asked_what_it_is(says: str, is_found: bool, tmp_path: Path) -> None:  # noqa: FBT001
     path = script(tmp_path / "python3.99", says)
-    assert find(Python(Minor(3, 99)), {**NONE, "PATH": f"/nowhere{os.pathsep}{tmp_path}"}) == (
+    assert find(Python(Minor(3, 99)), {**NONE, "PATH": os.pathsep.join(("/nowhere", NOT_READ, str(tmp_path)))}) == (
         path if is_found else None
     )
 

@@ -16,6 +16,7 @@ from ci_tools.plan import make
 from tests.builders.sources import demo, shared_world
 from tests.builders.visual_studio import program
 from tests.unit.build.test_folders import refuse
+from tests.unit.machine.test_python import NOT_READ
 
 EARLIER = "gcc: fatal error: Killed signal terminated program cc1\n"
 
@@ -86,11 +87,11 @@ def test_the_compilers_of_windows_are_hidden(links: bool, tmp_path: Path, monkey
     if not links:
         monkeypatch.setattr(Path, "symlink_to", refuse())
     shown = search_path(
-        os.pathsep.join([str(tmp_path / "bin"), "/nowhere"]), tmp_path / "shadows", list_compilers()
+        os.pathsep.join([str(tmp_path / "bin"), "/nowhere", NOT_READ]), tmp_path / "shadows", list_compilers()
     ).split(os.pathsep)
     assert [path.name for path in Path(shown[0]).iterdir()] == ["git.exe"]
     assert os.access(Path(shown[0]) / "git.exe", os.X_OK)
-    assert shown[1] == "/nowhere"
+    assert shown[1:] == ["/nowhere", NOT_READ]
 
 
 def test_a_build_on_windows_knows_its_machine() -> None:
