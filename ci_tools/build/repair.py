@@ -117,6 +117,8 @@ def strip_own_rpaths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
                 with naming(library), library.open("wb") as file:
                     shutil.copyfileobj(packed, file)
             kept = ":".join(path for path in paths if path.startswith("$ORIGIN"))
-            run([PATCHELF, "--set-rpath", kept, library] if kept else [PATCHELF, "--remove-rpath", library], log=log)
+            run([PATCHELF, "--set-rpath", kept, library], log=log)  # which writes over the text, as removing does not
+            if not kept:
+                run([PATCHELF, "--remove-rpath", library], log=log)
             changed[info.filename] = library
     return changed

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from ci_tools.build import repair
 from ci_tools.build.bench.shell import search_path
 from ci_tools.catalog.accelerators import list_compilers
@@ -24,10 +26,12 @@ def wheel_with(folder: Path, *paths: str) -> Path:
     return make(folder, LINUX, {"demo/__init__.py": b"", "demo/a.so": data})
 
 
-def test_a_folder_of_this_machine_is_taken_out_of_a_library(tmp_path: Path) -> None:
-    wheel = wheel_with(tmp_path, "/opt/python/lib", "$ORIGIN/../demo.libs")
+@pytest.mark.parametrize("kept", [("$ORIGIN/../demo.libs",), ()], ids=["one-of-two", "all"])
+def test_a_folder_of_this_machine_is_taken_out_of_a_library(kept: tuple[str, ...], tmp_path: Path) -> None:
+    wheel = wheel_with(tmp_path, "/opt/python/lib", *kept)
     cleaned = repair.strip_own_rpaths(wheel, tmp_path / "scratch", tmp_path / "log")
-    assert {member: run_paths(file) for member, file in cleaned.items()} == {"demo/a.so": ("$ORIGIN/../demo.libs",)}
+    assert {member: run_paths(file) for member, file in cleaned.items()} == {"demo/a.so": kept}
+    assert b"/opt/python" not in cleaned["demo/a.so"].read_bytes()
 
 
 def test_a_library_that_names_no_folder_of_its_own_is_left_alone(tmp_path: Path) -> None:
