@@ -20,14 +20,15 @@ class Waits(NamedTuple):
     every: float = 0.0  # in place of EVERY
 
     @contextmanager
-    def over(self, what: str) -> Iterator[None]:
-        """Report now and then, while the body runs, that the run is waiting for `what`."""
+    def over(self, what: str | Callable[[], str]) -> Iterator[None]:
+        """Report now and then, while the body runs, that the run is waiting for `what`, or for what it then returns."""
         ended, began = threading.Event(), time.monotonic()
 
         def speak() -> None:
             due = self.every or EVERY
             while not ended.wait(began + due - time.monotonic()):
-                self.say(f"waiting for {what}: {time.monotonic() - began:.0f} s")
+                named = what if isinstance(what, str) else what()
+                self.say(f"waiting for {named}: {time.monotonic() - began:.0f} s")
                 due *= 2
 
         threading.Thread(target=speak, daemon=True).start()

@@ -18,6 +18,7 @@ from ci_tools.errors import FatwheelError, TimedOut, TimeLimit
 from ci_tools.github import step as steps
 from ci_tools.machine.context import Outside
 from ci_tools.machine.runner import machine, measure_memory
+from ci_tools.machine.waits import Waits
 
 if TYPE_CHECKING:
     from ci_tools.build.units.launchers import Launchers
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 KEPT = {COMPILED, SAME_TEXT, UNCHANGED}  # units that the store has
 LONGER = "nothing new is kept for another attempt: `timeout-minutes` in the config, or `--time-limit`, allows more"
 EVERY = 1.0  # seconds between two samples of the memory
+SOON = 30.0  # seconds until the first word of how far the compilers are
 
 
 @contextmanager
@@ -35,13 +37,18 @@ def watch_units(launchers: Launchers, job: str, log: Path, outside: Outside) -> 
     attempt, also where the project's build goes on without what cannot be compiled.
     """
     began, own, failed = time.time(), [0.0], None
+    report = launchers.report
+    waits = Waits(outside.reporter.say, SOON)
     try:
-        with _sample_memory() as samples:
+        with (
+            _sample_memory() as samples,
+            waits.over(lambda: f"the compilers of {job} (units done: {len(report.units)})"),
+        ):
             yield own.append
     except FatwheelError as error:
         failed = error
     finally:
-        here, units = machine(), tuple(launchers.report.units)
+        here, units = machine(), tuple(report.units)
         traced = TracedJob(job, began, time.time(), here.cores, here.memory, own[-1], (*samples,), units)
         _tell(traced, launchers, log, outside)
     kept = sum(unit.how in KEPT for unit in units) if launchers.gate.store else 0

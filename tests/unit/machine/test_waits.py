@@ -23,10 +23,11 @@ def until(condition: Callable[[], bool]) -> float:
     return time.monotonic()
 
 
-def test_what_is_waited_for_is_said_every_few_seconds_and_then_no_more() -> None:
+@pytest.mark.parametrize("what", ["the moon", lambda: "the moon"], ids=["named", "asked"])
+def test_what_is_waited_for_is_said_every_few_seconds_and_then_no_more(what: str | Callable[[], str]) -> None:
     said: list[str] = []
     began = time.monotonic()
-    with Waits(said.append, 0.1).over("the moon"):
+    with Waits(said.append, 0.1).over(what):
         took = until(lambda: len(said) >= 3) - began
     assert took >= 0.3
     assert all(re.fullmatch(r"waiting for the moon: \d+ s", line) for line in said)

@@ -13,13 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from ci_tools.build.times import watch
 from ci_tools.build.units.gate import Gate, wait_for_room
 from ci_tools.build.units.launchers import open_launchers
 from ci_tools.build.units.report import COMPILED, LEFT
 from ci_tools.build.units.store import UnitStore
+from ci_tools.machine.context import Outside
+from tests.builders.releases import Words
 from tests.builders.sources import committed, write
 from tests.integration.build.units.test_build_systems import PROJECT, SOURCES, VERSION
 from tests.integration.conftest import CommandLine
+from tests.unit.machine.test_waits import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler")]
 HUGE = 1 << 60
@@ -97,6 +101,20 @@ def compile_with(gate: Gate, scratch: Path, name: str, path: str) -> tuple[subpr
         said = [*(unit.how for unit in launchers.report.units), *launchers.report.describe()]
     shutil.rmtree(scratch / "units")
     return ran, said
+
+
+def test_a_long_build_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "SOON", 0.1)
+    reporter, path = Words(), os.environ["PATH"]
+    outside = Outside(environ={}, cache=tmp_path, reporter=reporter)
+    write(tmp_path / "source", {"a.cpp": "int f() { return 1; }\n"})
+    with (
+        open_launchers(tmp_path, path, Path(sys.executable), "demo", Gate(folder=tmp_path / "compilers")) as launchers,
+        watch.watch_units(launchers, "linux-cpu", tmp_path / "log", outside),
+    ):
+        environ = launchers.take_over({"PATH": path, "SOURCE_DATE_EPOCH": "0"})
+        subprocess.run(["g++", "-c", "a.cpp", "-o", "a.o"], cwd=tmp_path / "source", env=environ, check=True)
+        until(lambda: any("the compilers of linux-cpu (units done: 1): " in line for line in reporter.lines))
 
 
 def test_a_compiler_that_memory_did_not_suffice_for_runs_again_with_nothing_beside_it(tmp_path: Path) -> None:
