@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from ci_tools.machine.storage import sha256_of
+from tests.builders.equipped import install
 from tests.builders.sources import committed, write
 from tests.integration.conftest import CommandLine
+from tests.integration.observe.test_hosts import NOBODY, ROOT
 
 pytestmark = pytest.mark.long
 
@@ -112,3 +119,56 @@ def test_the_second_build_compiles_and_links_nothing_nor_does_that_of_a_version_
     whole = build(fatwheel, tmp_path / "demo", job, tmp_path / "5", FATWHEEL_UNITS="off", **cache)
     assert released == (whole[0], taken)
     assert released[0] != first[0]
+
+
+# Without a function that other files see, nvcc names what it registers after its process (cases/same-bytes).
+NAMELESS = """\
+static __device__ int hidden;
+template <class T> __global__ void k(T* x) { *x = hidden; }
+int answer() { k<<<1, 1>>>(static_cast<float*>(nullptr)); return 42; }
+"""
+SYSTEMS_PYTHON = Path(f"/usr/bin/python{VERSION}")  # which everybody may run
+
+
+@contextmanager
+def keep_busy(processes: int) -> Iterator[None]:
+    """Let other work have most of the machine's time."""
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def build_as(user: int, host: Path, home: Path, files: dict[str, str]) -> str:
+    """Build the project in a user's home, with an empty cache; return the wheel's digest."""
+    committed(write(home / "demo", files))
+    subprocess.run(["chown", "-R", str(user), home], check=True)
+    command: list[str | Path] = [
+        host,
+        "-m",
+        "ci_tools",
+        "build",
+        "--job",
+        f"linux-cuda-cu130-cp{VERSION.replace('.', '')}",
+    ]
+    told = {name: value for name, value in os.environ.items() if name == "PATH" or name.startswith("PIP_")}
+    environ = {**told, "HOME": str(home)}
+    subprocess.run([*command, "--out", home / "out"], cwd=home / "demo", env=environ, user=user, check=True)
+    return sha256_of(next((home / "out").glob("*.whl")))
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not SYSTEMS_PYTHON.exists(), reason="only root can be another user")
+def test_another_user_in_another_folder_of_a_busy_machine_makes_the_same_bytes() -> None:
+    requires, backend, _, _ = PROJECTS["meson-with-cuda"]
+    project = PROJECT.format(requires=requires, backend=backend)
+    files = {**SOURCES, **OF_CUDA, "kernel.cu": NAMELESS, "pyproject.toml": project}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        host = install(SYSTEMS_PYTHON, folder / "host", ROOT)
+        own = build_as(os.geteuid(), host, folder / "own", files)
+        with keep_busy(2 * (os.cpu_count() or 1)):
+            assert build_as(NOBODY, host, folder / "another/home", files) == own
