@@ -16,12 +16,11 @@ from packaging.utils import canonicalize_name
 from ci_tools.catalog import Catalog
 from ci_tools.config.location import BUILD_FILES, PROJECT_FILE, table_in
 from ci_tools.errors import InputError, nearest
-from ci_tools.model.evidence import TorchAbi
 from ci_tools.model.names import CONFIG_FILE, ProjectName
 from ci_tools.model.request import PathSource, Request
 from ci_tools.model.versions import Minor, Python, admits, parse_or_all
 from ci_tools.source.files import Tree
-from ci_tools.source.includes import Includes, SourceLine, select_sources, torch_abi
+from ci_tools.source.includes import SourceLine
 from ci_tools.source.project_file import ProjectFile, TomlFile
 from ci_tools.source.requirements import MAKERS
 
@@ -157,7 +156,6 @@ class StarterProject(NamedTuple):
     name: str
     requires_python: str
     where: SourceLine  # of `requires-python`
-    states_version: bool = False  # in its pyproject.toml
 
 
 def package_lines(project: StarterProject, owner: str = "") -> list[str]:
@@ -191,7 +189,7 @@ def project_of(tree: Tree, name: str = "") -> StarterProject:
     package, _ = choose_package(tree, "")
     project = ProjectFile(replace(BLANK, subdirectory=package.folder), tree)
     own = package.name or name or tree.root.name
-    return StarterProject(package.folder, own, *project.own_pythons({}), "version" in project.table("project"))
+    return StarterProject(package.folder, own, *project.own_pythons({}))
 
 
 def list_admitted(said: str, where: object, pythons: Iterable[Python]) -> list[Python]:
@@ -209,11 +207,6 @@ def list_pythons(project: StarterProject, catalog: Catalog) -> list[str]:
     older = catalog.torch[Minor(max(catalog.torch).major, max(catalog.torch).minor - 1)].pythons["linux-x86_64"]
     shipped = [python for python in catalog.pythons if python in newest | older]
     return [str(python) for python in list_admitted(project.requires_python, project.where, shipped)]
-
-
-def find_abi(tree: Tree, project: StarterProject) -> TorchAbi:
-    """Return the torch ABI that the project's sources bind to."""
-    return torch_abi(Includes(tree), select_sources(tree.files, (), ()), project.folder)
 
 
 def quote_names(names: Iterable[str]) -> Iterator[str]:

@@ -73,10 +73,10 @@ def run_init(options: argparse.Namespace, outside: Outside) -> None:
 
 def _call_from_github(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.values import find_config
-    from ci_tools.config.test_infra import migration
+    from ci_tools.config.calling_workflow import write_caller
 
     options.config = options.folder
-    print(migration.write_caller(find_config(options, outside)))
+    print(write_caller(find_config(options, outside)))
     outside.reporter.say("next: put Fatwheel's repository and commit into it, commit it, and run `fatwheel doctor`")
 
 

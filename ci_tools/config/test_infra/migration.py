@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
-from ci_tools import catalog as catalogs
 from ci_tools.catalog import Catalog, PlatformFacts
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.config import test_infra
-from ci_tools.config.loader import load
+from ci_tools.config.calling_workflow import PLACE, workflow
 from ci_tools.config.project import (
     ARCHS,
     ENDINGS,
     StarterProject,
-    find_abi,
     list_pythons,
     package_lines,
     project_of,
@@ -37,7 +32,7 @@ from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Globs
 from ci_tools.model.versions import CudaArch, Python
 from ci_tools.source.files import Tree, matching, tree_at
-from ci_tools.source.git import find
+from ci_tools.source.includes import Includes, select_sources, torch_abi
 
 CALLS = re.compile(r"(?m)^[^#\n]*test-infra/\.github/workflows/build_wheels_(linux|windows|macos)\.ya?ml")
 
@@ -64,7 +59,7 @@ def write_from_test_infra(
     tree = tree_at(folder.resolve(), environ)
     moved = moved._replace(rows=(*moved.rows, *_missing_submodules(folder)))
     inputs = {"config": CONFIG_FILE} | {wish.key: wish.value for wish in moved.of("ref")}
-    caller = workflow(moved.triggers, inputs, [path.name for path in workflows])
+    caller = workflow(join_triggers(moved.triggers, [path.name for path in workflows]), inputs)
     texts = (render_move(tree, catalog, moved), caller)
     for path, content in zip(paths, texts, strict=True):
         with write_atomically(path) as file:
@@ -144,7 +139,7 @@ def _move_pythons(project: StarterProject, catalog: Catalog, moved: Move) -> lis
 
 def _move_torch(tree: Tree, project: StarterProject, catalog: Catalog) -> str:
     """Return the torch axis: the version the source targets, or the one torch that test-infra would build for."""
-    abi = find_abi(tree, project)
+    abi = torch_abi(Includes(tree), select_sources(tree.files, (), ()), project.folder)
     if abi.target in catalog.torch:
         return f'torch: {{ lowest: "{abi.target}" }} {to_comment(abi.where)}'
     return (
@@ -246,41 +241,12 @@ def _move_publish(moved: Move) -> Iterator[str]:
             yield f"{key}: {to_scalar(wish.value)} {to_comment(wish.where)}"
 
 
-PLACE = ".github/workflows/wheels.yml"
-TEMPLATE = Path(__file__).with_name("wheels.yml.in").read_text(encoding="utf-8")
 REFS = frozenset({"branches", "tags"})  # if only one is named, pushes of the other are filtered out
 
 
-def workflow(triggers: Iterable[Any], inputs: Mapping[str, str], replaced: Iterable[str]) -> str:
-    """Return the text of a workflow that calls Fatwheel's with these inputs, started by any event of the others.
-
-    Triggers that name a replaced workflow file name this one instead.
-    """
-    events = _rename_workflows(merge_triggers(triggers), {f".github/workflows/{name}" for name in replaced})
-    return TEMPLATE.format(
-        triggers=_indent_yaml(events or {"workflow_dispatch": None}, "  "), inputs=_indent_yaml(inputs, "      ")
-    )
-
-
-def write_caller(config: Path) -> Path:
-    """Write a workflow that builds by a config, for pull requests and the tags of its releases; return its path.
-
-    Raises InputError if there is such a file already.
-    """
-    root = find(config.parent) or config.parent.resolve()
-    path = root / PLACE
-    if path.exists():
-        raise InputError(f"{path} exists already, expected no such file")
-    tags = load(config, catalogs.load()).release.tag.format(name="*", version="*")
-    inputs = {"config": config.resolve().relative_to(root).as_posix()}
-    with write_atomically(path) as file:
-        file.write(workflow([{"pull_request": None, "push": {"tags": [tags]}}], inputs, ()).encode())
-    return path
-
-
-def _indent_yaml(table: Mapping[str, Any], by: str) -> str:
-    shown = yaml.safe_dump(dict(table), sort_keys=False, width=1000)  # no line is folded
-    return textwrap.indent(shown.replace(": null\n", ":\n"), by)
+def join_triggers(triggers: Iterable[Any], replaced: Iterable[str]) -> Any:  # noqa: ANN401 - YAML
+    """Return the events that start any of several workflows, with ours in place of the files that it replaces."""
+    return _rename_workflows(merge_triggers(triggers), {f".github/workflows/{name}" for name in replaced})
 
 
 def merge_triggers(triggers: Iterable[Any]) -> dict[str, Any]:

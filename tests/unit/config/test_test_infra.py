@@ -15,9 +15,10 @@ import yaml
 from ci_tools import catalog
 from ci_tools.cli import main as command_line
 from ci_tools.config import test_infra
+from ci_tools.config.calling_workflow import workflow
 from ci_tools.config.test_infra import InputFate, migration
 from ci_tools.config.test_infra.callers import parse_exports
-from ci_tools.config.test_infra.migration import merge_triggers, workflow
+from ci_tools.config.test_infra.migration import join_triggers, merge_triggers
 from ci_tools.errors import InputError
 from ci_tools.formats import yaml_file
 from ci_tools.model.platforms import Platform
@@ -280,7 +281,7 @@ def test_whatever_started_one_of_them_starts_ours(one: object, other: object, bo
 
 def test_our_workflow_names_itself_where_an_old_one_was_named(tmp_path: Path) -> None:
     on = {"pull_request": {"paths": ["setup.py", ".github/workflows/a.yml", ".github/workflows/b.yml"]}}
-    table = ours(write(tmp_path, {OURS: workflow([on], {"config": "fatwheel.yml"}, ["a.yml", "b.yml"])}))
+    table = ours(write(tmp_path, {OURS: workflow(join_triggers([on], ["a.yml", "b.yml"]), {"config": "fatwheel.yml"})}))
     assert table["on"] == {"pull_request": {"paths": ["setup.py", OURS]}}
     assert (table["permissions"], list(table["jobs"])) == ({}, ["wheels"])
 
