@@ -22,7 +22,9 @@ from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.errors import count
 from ci_tools.index import pages as index
 from ci_tools.index import variants
-from ci_tools.index.finder import data_path, front_page, project_data, read_newest, shelf_of
+from ci_tools.index.finder.data import data_path, project_data
+from ci_tools.index.finder.page import front_page
+from ci_tools.index.finder.shelf import read_newest, shelf_of
 from ci_tools.index.foreign.files import METADATA_SUFFIX, Completed, ForeignLinks, complete, merge_listings, resolve
 from ci_tools.index.foreign.guests import join, removed_files, store_metadata, unknown_files
 from ci_tools.index.foreign.pages import Listed, add_projects, read_links

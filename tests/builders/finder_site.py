@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ci_tools import catalog
-from ci_tools.index.finder import About, File, Shelf, ShelfVersion, data_path, front_page, project_data, shelf_of
-from ci_tools.index.finder.data import RECIPES, Exclusion, Maker, recipes_data
+from ci_tools.index.finder.data import RECIPES, Exclusion, Maker, data_path, project_data, recipes_data
+from ci_tools.index.finder.page import front_page
+from ci_tools.index.finder.shelf import About, File, Shelf, ShelfVersion, shelf_of
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.units import Offer
 from tests.builders import wheels

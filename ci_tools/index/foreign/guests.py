@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ci_tools.errors import InputError
 from ci_tools.index.file_names import FILES
-from ci_tools.index.finder import DATA, data_path
+from ci_tools.index.finder.data import DATA, data_path
 from ci_tools.index.foreign.files import Completed
 from ci_tools.index.foreign.files import ForeignLinks as OnPages
 from ci_tools.index.ledger import Ledger

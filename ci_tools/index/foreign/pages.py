@@ -17,8 +17,6 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.index.foreign.facts import hashes_in, metadata_in, readable, said_in
-
 if TYPE_CHECKING:
     from ci_tools.index.pages import Pairs
 
@@ -37,6 +35,9 @@ AFTER = re.compile(r"\s*(</?(br|dd|dt|li|p|td|tr)\s*/?>\s*)*", re.IGNORECASE)
 END_OF_LINK = re.compile(r"</a>", re.IGNORECASE)
 END_OF_BODY = re.compile(r"</(body|html)>", re.IGNORECASE)
 AS_IT_IS = "surrogateescape"  # invalid bytes are written back unchanged
+SHA256 = re.compile(r"[0-9a-f]{64}")
+DIGEST = re.compile(r"[\w+/=:.-]{1,256}", re.ASCII)
+KEY = re.compile(r"[a-z0-9_-]{1,64}")
 LIST_OF_PROJECTS = re.compile(r'"projects"\s*:\s*(?=\[)')
 MAX_TRIES = 20  # places tried for a line, the best first
 # HTML as installers' parsers read it: an unclosed element hides everything after it.
@@ -374,3 +375,35 @@ def _document(page: bytes, name: str) -> list[Mapping[str, Any]]:
 
 def _table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+# ---------------------------------------------------------------- what a page says of a file
+
+
+def hashes_in(pairs: Iterable[tuple[str, object]]) -> tuple[str, Pairs]:
+    """Return the sha256, and the other hashes: among them a sha256 that no file has, for which installers refuse it."""
+    found = {name: value.lower() for name, value in pairs if isinstance(value, str)}
+    sha256 = found.get("sha256", "")
+    sha256 = sha256 if SHA256.fullmatch(sha256) else ""
+    others = (pair for pair in found.items() if not sha256 or pair[0] != "sha256")
+    return sha256, tuple(sorted(pair for pair in others if KEY.fullmatch(pair[0]) and DIGEST.fullmatch(pair[1])))
+
+
+def metadata_in(values: Iterable[str]) -> tuple[str, Pairs]:
+    """Return the sha256 of the METADATA beside a file; else what the page says of it: `true`, or another hash."""
+    there = [value for value in values if value not in {"", "false"}]
+    sha256, others = hashes_in(value.partition("=")[::2] for value in reversed(there))
+    if sha256 or not there:
+        return sha256, ()
+    return "", (("core-metadata", next((f"{kind}={digits}" for kind, digits in others), "true")),)
+
+
+def said_in(pairs: Iterable[tuple[str, object]]) -> Pairs:
+    """Return what else a page says; an attribute without a value says nothing."""
+    found = ((name, readable(value)) for name, value in pairs if isinstance(value, str))
+    return tuple(sorted((name, value) for name, value in found if value and KEY.fullmatch(name)))
+
+
+def readable(text: str) -> str:
+    """Return text without lone surrogates, which cannot be encoded."""
+    return text.encode(errors="replace").decode() if not text.isascii() else text

@@ -16,7 +16,7 @@ from packaging.utils import NormalizedName
 
 from ci_tools.catalog.accelerators import FOLDER
 from ci_tools.index.file_names import project_and_version, variant_label
-from ci_tools.index.finder import data_path
+from ci_tools.index.finder.data import data_path
 from ci_tools.index.foreign.files import rank_names
 from ci_tools.index.foreign.pages import Listed, parse_project_page, projects_on
 from ci_tools.index.ledger import Ledger

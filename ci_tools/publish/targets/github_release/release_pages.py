@@ -18,8 +18,7 @@ from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.github.attested import SignedProvenance, find_provenances, find_remake
 from ci_tools.github.client import Hub, found_or_none, printable
 from ci_tools.index.file_names import project_and_version
-from ci_tools.index.finder import DATA
-from ci_tools.index.finder.data import RECIPES, Maker, recipes_data
+from ci_tools.index.finder.data import DATA, RECIPES, Maker, recipes_data
 from ci_tools.index.foreign.files import MAX_METADATA, MAX_READ, METADATA_SUFFIX, is_metadata_of, requires_python_in
 from ci_tools.index.ledger import Ledger
 from ci_tools.index.manifest import GENERIC, Directory, Manifest, dump_offers, is_project

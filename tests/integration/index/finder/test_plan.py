@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from ci_tools import catalog
-from ci_tools.index.finder import page, project_data, shelf_of
+from ci_tools.index.finder import page
+from ci_tools.index.finder.data import project_data
+from ci_tools.index.finder.shelf import shelf_of
 from ci_tools.index.pages import IndexedFile
 from ci_tools.model.plan import Plan
 from ci_tools.publish.release_plan import release_of

@@ -9,9 +9,9 @@ from packaging.utils import canonicalize_name
 from pypi_simple import IndexPage
 
 from ci_tools import catalog
-from ci_tools.index.finder import File, Shelf, ShelfVersion, data_path, front_page, project_data, shelf_of
-from ci_tools.index.finder.data import NO_FILE, NOT_ASKED
-from ci_tools.index.finder.page import write_script
+from ci_tools.index.finder.data import NO_FILE, NOT_ASKED, data_path, project_data
+from ci_tools.index.finder.page import front_page, write_script
+from ci_tools.index.finder.shelf import File, Shelf, ShelfVersion, shelf_of
 from ci_tools.index.pages import IndexedFile
 from ci_tools.index.units import Offer
 
