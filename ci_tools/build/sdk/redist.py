@@ -131,7 +131,7 @@ def _read_archive(component: str, value: Mapping[str, Any], platform: str) -> Co
     said = value[platform]
     if not SHA256.fullmatch(said["sha256"]):
         raise ValueError(f"{component} has no sha256")
-    return ComponentArchive(component, value["version"], said["relative_path"], said["sha256"], int(said["size"]))
+    return ComponentArchive(value["version"], said["relative_path"], said["sha256"], int(said["size"]))
 
 
 # ---------------------------------------------------------------- toolkits
@@ -209,7 +209,6 @@ def _refuse_no_room(archives: Iterable[ComponentArchive], folder: Path, times: i
 class ComponentArchive(NamedTuple):
     """An archive of one component, as a list of NVIDIA's describes it."""
 
-    component: str
     version: str
     path: str  # below the address of the list
     sha256: str
