@@ -169,15 +169,11 @@ def test_many_runs_at_once_leave_one_issue(hub: GitHub, talk: Talk) -> None:
     assert [one.number for one in talk.issues if one.state == "open"] == [1]
 
 
-def test_two_that_are_open_become_one(hub: GitHub, talk: Talk) -> None:
+@pytest.mark.parametrize(("outcome", "states"), [("failure", ["open", "closed"]), ("success", ["closed", "closed"])])
+def test_of_two_that_are_open_one_stays_until_a_good_run(
+    hub: GitHub, talk: Talk, outcome: str, states: list[str]
+) -> None:
     tell(hub, "failure")
     talk.open("Again", talk.issues[0].body)
-    tell(hub, "failure", number=2)
-    assert [one.state for one in talk.issues] == ["open", "closed"]
-
-
-def test_a_good_run_closes_all_that_are_open(hub: GitHub, talk: Talk) -> None:
-    tell(hub, "failure")
-    talk.open("Again", talk.issues[0].body)
-    tell(hub, "success", number=2)
-    assert {one.state for one in talk.issues} == {"closed"}
+    tell(hub, outcome, number=2)
+    assert [one.state for one in talk.issues] == states

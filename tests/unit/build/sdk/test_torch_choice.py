@@ -139,6 +139,15 @@ def test_a_server_without_ranges_sends_the_whole_file(tmp_path: Path) -> None:
     assert torch.fetched == wheel.stat().st_size
 
 
+def refuse(wheel: Path, torch: Wanted, message: str, *, error: type[FatwheelError] = InputError, **faults: int) -> None:
+    """Assert that a wheel on an index is refused, with a message."""
+    with (
+        index_of("torch", {wheel.name: wheel.read_bytes()}, **faults) as index,  # type: ignore[arg-type]  # one of each
+        pytest.raises(error, match=message),
+    ):
+        find(outside_of(wheel.parent, index.url), torch)
+
+
 @pytest.mark.parametrize(
     ("faults", "message"),
     [
@@ -149,38 +158,19 @@ def test_a_server_without_ranges_sends_the_whole_file(tmp_path: Path) -> None:
 def test_what_a_server_does_wrong_is_said_and_nothing_is_kept(
     tmp_path: Path, faults: dict[str, int], message: str
 ) -> None:
-    wheel = torch_wheel(tmp_path)
-    with (
-        index_of("torch", {wheel.name: wheel.read_bytes()}, **faults) as index,  # type: ignore[arg-type]  # one of each
-        pytest.raises(FatwheelError, match=message),
-    ):
-        find(outside_of(tmp_path, index.url), wanted())
+    refuse(torch_wheel(tmp_path), wanted(), message, error=FatwheelError, **faults)
     assert not list((tmp_path / "cache/torch-parts").rglob("site"))
 
 
 def test_a_member_that_is_not_what_record_says_is_refused(tmp_path: Path) -> None:
     wheel = edited(torch_wheel(tmp_path), {"torch/include/ATen/ATen.h": b"#pragma twice\n"}, record=False)
-    with (
-        index_of("torch", {wheel.name: wheel.read_bytes()}) as index,
-        pytest.raises(InputError, match=r"torch/include/ATen/ATen\.h has the digest .*, its RECORD says"),
-    ):
-        find(outside_of(tmp_path, index.url), wanted())
+    refuse(wheel, wanted(), r"torch/include/ATen/ATen\.h has the digest .*, its RECORD says")
 
 
 def test_a_known_wheel_with_another_record_is_refused(tmp_path: Path) -> None:
     name = next(name for name in catalog_records() if "2.8.0" in name and MACHINE in name)
     wheel = torch_wheel(tmp_path).rename(tmp_path / name)
-    with (
-        index_of("torch", {name: wheel.read_bytes()}) as index,
-        pytest.raises(InputError, match=r"has a RECORD with the sha256 \w+, the catalog says \w+"),
-    ):
-        find(outside_of(tmp_path, index.url), wanted(python=name.split("-")[2]))
-
-
-def catalog_records() -> list[str]:
-    from ci_tools.catalog.symbols import records  # noqa: PLC0415 - beside its only use
-
-    return list(records())
+    refuse(wheel, wanted(python=name.split("-")[2]), r"has a RECORD with the sha256 \w+, the catalog says \w+")
 
 
 @pytest.mark.parametrize(
@@ -192,12 +182,13 @@ def catalog_records() -> list[str]:
     ],
 )
 def test_a_torch_that_is_not_there_is_said_with_those_that_are(tmp_path: Path, torch: Wanted, message: str) -> None:
-    wheel = torch_wheel(tmp_path, cuda="12.8")
-    with (
-        index_of("torch", {wheel.name: wheel.read_bytes()}) as index,
-        pytest.raises(FatwheelError, match=message),
-    ):
-        find(outside_of(tmp_path, index.url), torch)
+    refuse(torch_wheel(tmp_path, cuda="12.8"), torch, message, error=FatwheelError)
+
+
+def catalog_records() -> list[str]:
+    from ci_tools.catalog.symbols import records  # noqa: PLC0415 - beside its only use
+
+    return list(records())
 
 
 @pytest.fixture(scope="module")
