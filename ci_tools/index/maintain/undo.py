@@ -172,6 +172,7 @@ def finish_record(index: WheelIndex) -> None:
 
 
 def _store_bytes(index: WheelIndex, key: str, data: bytes) -> None:
+    # A conditional write: what another repair has written meanwhile is not lost.
     if not index.store.put(key, content_of_bytes(data), instead_of=index.store.find(key)):
         msg = f"{index.store.url(key)} changed while the index was repaired"
         raise MachineError(msg, hint="another repair is running; run the same command again")
