@@ -9,7 +9,6 @@ FATWHEEL_BENCHMARK_EVIDENCE names other projects of the table.
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.config import loader
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.source import files as source
+from tests.builders.times import children_seconds
 from tests.proof import truth
 
 HEAVIEST = (
@@ -73,11 +73,6 @@ def _measure_project(project: dict[str, Any], folder: Path, site: Path) -> tuple
 
 def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> float:
     """Return the seconds of the processor that a command takes, with all that it starts; a failure counts as well."""
-    before = _seconds()
+    before = children_seconds()
     subprocess.run(command, cwd=folder, env=environ, check=False, capture_output=True)
-    return _seconds() - before
-
-
-def _seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return children_seconds() - before

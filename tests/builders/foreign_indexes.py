@@ -61,14 +61,14 @@ def s3pypi_upload(
 # ---------------------------------------------------------------- dumb-pypi
 
 
-def dumb_pypi_build(out: Path, pool: Path, *, details: bool = False, yanked: Mapping[str, str] | None = None) -> Path:
+def dumb_pypi_build(out: Path, pool: Path, *, details: bool = False) -> Path:
     """Write pages for the files of a pool with the real dumb-pypi, and return the folder that is the index.
 
     A pool at `out/pool` makes a tree that can be served whole. With `details` dumb-pypi is told of hashes,
-    requires-python, metadata and yanks (a reason for each file name), without them of file names alone.
+    requires-python and metadata, without them of file names alone.
     """
     files = sorted(path for path in pool.iterdir() if not path.name.endswith(".metadata"))
-    told = [_described(file, yanked or {}) if details else file.name for file in files]
+    told = [_described(file) if details else file.name for file in files]
     option, names = ("--package-list-json" if details else "--package-list"), out.with_name(f"{out.name}.list")
     names.write_text("".join(f"{line}\n" for line in told))
     url = f"../../{os.path.relpath(pool, out)}"
@@ -76,10 +76,9 @@ def dumb_pypi_build(out: Path, pool: Path, *, details: bool = False, yanked: Map
     return out / "simple"
 
 
-def _described(file: Path, yanked: Mapping[str, str]) -> str:
+def _described(file: Path) -> str:
     """Return what dumb-pypi is told of a file; METADATA of a wheel is laid beside it."""
     entry: dict[str, object] = {"filename": file.name, "hash": f"sha256={hexdigest(file)}", "upload_timestamp": 10**9}
-    entry["yanked_reason"] = yanked.get(file.name)
     if file.suffix == ".whl":
         beside = lay_metadata(file)
         entry["core_metadata"] = f"sha256={hexdigest(beside)}"

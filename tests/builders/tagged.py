@@ -124,7 +124,7 @@ def repository(folder: Path, files: Mapping[str, str], tag: str = "") -> Path:
     return folder
 
 
-def ask_plan(folder: Path, outside: Outside, tag: str = "", config: str = "fatwheel.yml") -> dict[str, Any]:
+def ask_plan(folder: Path, outside: Outside, tag: str = "") -> dict[str, Any]:
     """Return the plan's JSON."""
-    plan: dict[str, Any] = json.loads(plan_file.dumps(make_plan(folder / config, outside, tag=tag).plan))
+    plan: dict[str, Any] = json.loads(plan_file.dumps(make_plan(folder / "fatwheel.yml", outside, tag=tag).plan))
     return plan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 from ci_tools.build.times.trace import MemorySample, TracedJob
 from ci_tools.build.units.report import COMPILED, DoneUnit
 
@@ -20,3 +22,9 @@ def job(name: str, *units: DoneUnit, began: float = 0.0, swapped: int = 0) -> Tr
     """Return a job of 100 seconds, 60 of them of its own build."""
     samples = MemorySample(began, GIB, 0), MemorySample(began + 1, 2 * GIB, swapped)
     return TracedJob(name, began, began + 100, 4, 16 * GIB, 60, samples, units)
+
+
+def children_seconds() -> float:
+    """Return the time of the processors that the ended children of this process have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

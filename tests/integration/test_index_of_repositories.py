@@ -43,11 +43,11 @@ def upload(hub: GitHub, tag: str, *paths: Path, **fields: object) -> None:
         stored.content, stored.state = path.read_bytes(), "uploaded"
 
 
-def write_all(tmp_path: Path, *hubs: GitHub, projects: tuple[str, ...] = (), others: bool = True) -> tuple[Path, str]:
+def write_all(tmp_path: Path, *hubs: GitHub, projects: tuple[str, ...] = ()) -> tuple[Path, str]:
     """Write an index over several repositories; return its folder, and what was said."""
     recorder = releases.Words()
     opened = [Hub(REPOSITORY, outside(hub, tmp_path, recorder), base_url=hub.url, pause=0.01) for hub in hubs]
-    write_pages(opened, projects, tmp_path / "site", outside(hubs[0], tmp_path, recorder), others=others)
+    write_pages(opened, projects, tmp_path / "site", outside(hubs[0], tmp_path, recorder), others=True)
     return tmp_path / "site", "\n".join(recorder.lines)
 
 

@@ -14,7 +14,6 @@ import datetime as dt
 import json
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -35,6 +34,7 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, sha256_of, write_atomically
 from ci_tools.source.files import open_tree
 from tests.builders.sources import committed, write
+from tests.builders.times import children_seconds
 from tests.builders.units import open_units
 
 if sys.version_info >= (3, 11):
@@ -149,9 +149,9 @@ def build(folder: Path, job: str, cache: Path, out: Path, **environ: str) -> dic
     """
     shutil.rmtree(out, ignore_errors=True)
     command = [str(Path(sys.executable).with_name("fatwheel")), "build", "--job", job, "--out", str(out)]
-    before = _measure_children()
+    before = children_seconds()
     subprocess.run(command, cwd=folder, env={**os.environ, "FATWHEEL_CACHE": str(cache), **environ}, check=True)
-    took = _measure_children() - before
+    took = children_seconds() - before
     units = json.loads((out / "logs" / f"{job}.units.json").read_text(encoding="utf-8"))
     count = {how: sum(unit["how"] == how for unit in units) for how in (UNCHANGED, SAME_TEXT, COMPILED, PLAIN)}
     seconds = {name: round(sum(unit[name] for unit in units), 2) for name in ("asking", "compiling")}
@@ -161,11 +161,6 @@ def build(folder: Path, job: str, cache: Path, out: Path, **environ: str) -> dic
     about_python = {"of Python": len(of_python), "options": options}
     said = {**count, **seconds, **about_python, "others": others, "command": round(took, 1)}
     return {**said, "wheel": sha256_of(next(out.glob("*.whl")))}
-
-
-def _measure_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def _add_up(units: list[dict[str, Any]]) -> float:
@@ -246,10 +241,10 @@ def compare(folder: Path) -> dict[str, Any]:
         write(units.folder, {"sort.cu": SORT})
         for _ in range(TIMES):
             for way, program in (("alone", home / "bin/nvcc"), ("launched", Path("nvcc"))):
-                before = _measure_children() + time.process_time()
+                before = children_seconds() + time.process_time()
                 done = units.run(program, *words)
                 assert done.returncode == 0, done.stderr
-                found[way].append(round(_measure_children() + time.process_time() - before, 2))
+                found[way].append(round(children_seconds() + time.process_time() - before, 2))
     over = statistics.median(found["launched"]) / statistics.median(found["alone"]) - 1
     return {**found, "over": round(over, 3)}
 

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.plan import make
 from ci_tools.verify import files
+from tests.builders.wheels import members_of
 from tests.proof.cuda_builds import ARCHS, CELL, REQUEST, Heard, packages
 from tests.proof.torchao import cpu_seconds
 from tests.proof.truth import HERE, write_config
@@ -38,7 +38,7 @@ def main() -> None:
     project = next(one for one in packages() if one["name"] == PACKAGE)
     with tempfile.TemporaryDirectory() as scratch:
         built = {kind: _build(project, kind, Path(scratch) / kind) for kind in ("parts", "full")}
-        parts, whole = (_read_members(one.pop("path")) for one in built.values())
+        parts, whole = (members_of(one.pop("path")) for one in built.values())
     names = sorted(parts.keys() | whole.keys())
     different = [name for name in names if parts.get(name) != whole.get(name)]
     found = {
@@ -74,11 +74,6 @@ def _build(project: dict[str, Any], torch: str, folder: Path) -> dict[str, Any]:
         "cpu_seconds": round(cpu_seconds() - before),
         "fetched_mb_beside_the_cache": heard.megabytes,
     }
-
-
-def _read_members(wheel: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(wheel) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def _compare(parts: bytes, whole: bytes) -> dict[str, Any]:

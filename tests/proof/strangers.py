@@ -16,7 +16,6 @@ import datetime as dt
 import json
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.versions import Python
 from ci_tools.verify.modules import own_imports
 from tests.builders.sources import committed, git
+from tests.builders.times import children_seconds
 from tests.proof.plain_way import compare, read_sdist, read_wheel
 from tests.proof.truth import HERE
 
@@ -247,18 +247,13 @@ class Attempt:
         return _shorten(ended.printed) if ended.status else ", ".join(modules)
 
     def _run(self, *command: str, **variables: str) -> Step:
-        before = _children()
+        before = children_seconds()
         own = {"PIP_CONSTRAINT": "constraints.txt", "FATWHEEL_CACHE": "cache"}
         environ = {**os.environ, **{name: str(self.folder / file) for name, file in own.items()}, **variables}
         ran = subprocess.run(
             command, cwd=self.source, env=environ, capture_output=True, text=True, timeout=MINUTES * 60, check=False
         )
-        return Step(ran.returncode, f"{ran.stdout}{ran.stderr}", round(_children() - before, 1))
-
-
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+        return Step(ran.returncode, f"{ran.stdout}{ran.stderr}", round(children_seconds() - before, 1))
 
 
 def _apply(edit: dict[str, str], source: Path) -> None:

@@ -108,3 +108,9 @@ def asked_too_fast(seconds: int = 1, status: int = 403) -> Answer:
     """Return what GitHub says where too much is asked at once."""
     message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
     return refusal(status, message, {"retry-after": str(seconds)})
+
+
+def page_of(asked: Asked, key: str, whole: list[dict[str, Any]]) -> Answer:
+    """Return the page of a list that is asked for."""
+    size, page = int(asked.query.get("per_page", 30)), int(asked.query.get("page", 1))
+    return Answer(200, {"total_count": len(whole), key: whole[size * (page - 1) : size * page]})

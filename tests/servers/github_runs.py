@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.servers.github_answers import API, REPOSITORY, Answer, Asked, missing
+from tests.servers.github_answers import API, REPOSITORY, Answer, Asked, missing, page_of
 from tests.servers.github_description import blank_of
 from tests.servers.github_repository import GitHub
 
@@ -54,7 +54,7 @@ def settle(hub: GitHub) -> Workflows:
 
 
 def list_workflows(workflows: Workflows, hub: GitHub, asked: Asked) -> Answer:
-    return _page(asked, "workflows", [_workflow(hub, workflows, name) for name in workflows.files])
+    return page_of(asked, "workflows", [_workflow(hub, workflows, name) for name in workflows.files])
 
 
 def get_workflow(workflows: Workflows, hub: GitHub, _: Asked, name: str) -> Answer:
@@ -64,7 +64,7 @@ def get_workflow(workflows: Workflows, hub: GitHub, _: Asked, name: str) -> Answ
 def list_runs(workflows: Workflows, hub: GitHub, asked: Asked, number: str) -> Answer:
     name = workflows.files[int(number) - 1]
     runs = [_run(hub, ran) for ran in reversed(workflows.runs) if ran.workflow == name]
-    return _page(asked, "workflow_runs", runs)
+    return page_of(asked, "workflow_runs", runs)
 
 
 def list_jobs(workflows: Workflows, hub: GitHub, asked: Asked, number: str) -> Answer:
@@ -72,12 +72,7 @@ def list_jobs(workflows: Workflows, hub: GitHub, asked: Asked, number: str) -> A
     if ran is None:
         return missing()
     jobs = [_job(hub, ran, index, name) for index, name in enumerate(ran.jobs, 1)]
-    return _page(asked, "jobs", jobs)
-
-
-def _page(asked: Asked, key: str, whole: list[dict[str, Any]]) -> Answer:
-    size, page = int(asked.query.get("per_page", 30)), int(asked.query.get("page", 1))
-    return Answer(200, {"total_count": len(whole), key: whole[size * (page - 1) : size * page]})
+    return page_of(asked, "jobs", jobs)
 
 
 def _workflow(hub: GitHub, workflows: Workflows, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, Asked, missing, refusal
+from tests.servers.github_answers import API, REPOSITORY, WHEN, Answer, Asked, missing, page_of, refusal
 from tests.servers.github_description import blank_of
 from tests.servers.github_repository import GitHub
 
@@ -131,7 +131,7 @@ def list_workflows(settings: Settings, _: GitHub, asked: Asked) -> Answer:
         blank_of("workflow") | {"id": number, "path": path, "name": path, "state": settings.states.get(path, "active")}
         for number, path in enumerate(paths, 1)
     ]
-    return _page(asked, "workflows", states)
+    return page_of(asked, "workflows", states)
 
 
 def enable_workflow(settings: Settings, _: GitHub, __: Asked, name: str) -> Answer:
@@ -143,7 +143,7 @@ def enable_workflow(settings: Settings, _: GitHub, __: Asked, name: str) -> Answ
 
 
 def list_environments(settings: Settings, _: GitHub, asked: Asked) -> Answer:
-    return _page(asked, "environments", [_environment(name, said) for name, said in settings.environments.items()])
+    return page_of(asked, "environments", [_environment(name, said) for name, said in settings.environments.items()])
 
 
 def _environment(name: str, said: dict[str, Any]) -> dict[str, Any]:
@@ -169,15 +169,15 @@ def add_branch_policy(settings: Settings, _: GitHub, asked: Asked, name: str) ->
 
 
 def list_secrets(settings: Settings, _: GitHub, asked: Asked) -> Answer:
-    return _page(asked, "secrets", _secrets(settings.secrets))
+    return page_of(asked, "secrets", _secrets(settings.secrets))
 
 
 def list_shared_secrets(settings: Settings, _: GitHub, asked: Asked) -> Answer:
-    return _page(asked, "secrets", _secrets(settings.shared_secrets))
+    return page_of(asked, "secrets", _secrets(settings.shared_secrets))
 
 
 def list_environment_secrets(settings: Settings, _: GitHub, asked: Asked, name: str) -> Answer:
-    return _page(asked, "secrets", _secrets(settings.environment_secrets.get(name, set())))
+    return page_of(asked, "secrets", _secrets(settings.environment_secrets.get(name, set())))
 
 
 def _secrets(names: set[str]) -> list[dict[str, Any]]:
@@ -235,11 +235,6 @@ def compare(settings: Settings, _: GitHub, __: Asked, repository: str, base: str
     commit = blank_of("commit") | {"author": {}, "committer": {}}
     document = blank_of("commit-comparison") | {"base_commit": commit, "merge_base_commit": commit}
     return Answer(200, document | {"ahead_by": known.ahead[base], "behind_by": 0, "total_commits": known.ahead[base]})
-
-
-def _page(asked: Asked, key: str, whole: list[dict[str, Any]]) -> Answer:
-    size, page = int(asked.query.get("per_page", 30)), int(asked.query.get("page", 1))
-    return Answer(200, {"total_count": len(whole), key: whole[size * (page - 1) : size * page]})
 
 
 OTHER = rf"/repos/(?!{re.escape(REPOSITORY)}/)([^/]+/[^/]+)"

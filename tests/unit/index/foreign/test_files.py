@@ -64,8 +64,8 @@ def test_what_leads_to_no_file_is_no_link(at: str) -> None:
 # ---------------------------------------------------------------- what is left out
 
 
-def file_at(root: Path, name: str = WHEEL, **more: str) -> tuple[IndexedFile, FolderStore]:
-    file = IndexedFile(name, "", more.pop("sha256", ""), 0, "", origin=ADOPTED, **more)  # type: ignore[arg-type]
+def file_at(root: Path, **more: str) -> tuple[IndexedFile, FolderStore]:
+    file = IndexedFile(WHEEL, "", more.pop("sha256", ""), 0, "", origin=ADOPTED, **more)  # type: ignore[arg-type]
     return file, FolderStore(root, Silent())
 
 
