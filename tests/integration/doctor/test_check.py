@@ -195,7 +195,7 @@ SEEN = {
         edit("# v1.14.0", '\n        with: { password: "${{ secrets.S3_KEY }}" }')(settings),
     ),
     "another-workflow-without-grants": lambda settings: settings.files.update(
-        {".github/workflows/ci.yml": b"on: push\njobs: {lint: {steps: [{uses: actions/checkout@v4}]}}"}
+        {".github/workflows/ci.yml": b"on: push\njobs: {lint: {runs-on: x, steps: [{uses: actions/checkout@v4}]}}"}
     ),
     "a-schedule-of-another-workflow": put(states={".github/workflows/old.yml": "disabled_inactivity"}),
 }
