@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import Version
 
+from ci_tools.catalog import tables
 from ci_tools.model.names import Name
 from ci_tools.model.versions import read_version
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ci_tools.doctor.configs import ConfigOutline
     from ci_tools.doctor.workflow_set import WorkflowSet
     from ci_tools.doctor.workflows import Workflow
+
+FINDINGS = tables.read("findings")
 
 
 class Weight(Name):
@@ -141,7 +144,15 @@ class RepositoryFacts:
         return f"{self.page}/settings/{page}"
 
 
+def report(
+    rule: str, where: str, what: str, how: str = "", fix: Fix | None = None, *, weight: Weight | None = None
+) -> DoctorFinding:
+    """Return the finding of a rule, or of a kind of it such as `image/gone`: the catalog has the rest."""
+    row = FINDINGS[rule]
+    own = weight or Weight(row.get("weight", "error"))
+    return DoctorFinding(rule.partition("/")[0], own, where, what, row["why"], how or row["how"], fix)
+
+
 def report_unseen(where: str, fact: Unseen) -> DoctorFinding:
     """Return the finding for a fact that could not be read."""
-    why = "a setting that was not read is not reported as good"  # an empty answer is not a good one
-    return DoctorFinding("unseen", Weight.UNSEEN, where, f"not seen: {fact.what}", why, f"needs {fact.needs}")
+    return report("unseen", where, f"not seen: {fact.what}", f"needs {fact.needs}")  # an empty answer is not a good one

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ci_tools.catalog import tables
 from ci_tools.doctor.documents import (
     ATTEST_PUBLIC,
     CALL,
@@ -44,15 +45,7 @@ WHEELS = re.compile(r"/wheels\.ya?ml$")
 RECIPES = re.compile(r"/(?:recipes|request)\.ya?ml$")
 TRUSTED_PUBLISHER = "pypa/gh-action-pypi-publish"
 RELEASE = (("contents", "write"),)
-ATTEST = (("attestations", "write"), ("id-token", "write"))
-# The permissions that third-party actions need for the job's token; without them GitHub answers 403.
-NEEDS = {
-    "actions/attest": ATTEST,
-    "actions/attest-build-provenance": ATTEST,
-    "actions/attest-sbom": ATTEST,
-    "ncipollo/release-action": RELEASE,
-    "softprops/action-gh-release": RELEASE,
-}
+NEEDS = tables.read("contexts")["needs"]
 TRUSTED = (("id-token", "write"),)
 # To PyPI, and with nothing to log in with but the job's identity.
 UV_PUBLISH = re.compile(r"(?m)^\s*uv publish\b(?!.*(?:\s-[tup]\b|--(?:token|user|pass|index|publish-|dry|help)|never))")

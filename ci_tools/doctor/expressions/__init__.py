@@ -34,7 +34,7 @@ TOKEN = re.compile(
 )
 STATUS = re.compile(r"\b(?:always|cancelled|failure|success)\s*\(", re.IGNORECASE)
 DEEPEST = 50  # levels, as in GitHub's runner (ExpressionConstants.MaxDepth)
-__all__ = ("UNKNOWN", "Open", "Unknown", "evaluate", "evaluate_condition", "fill", "join", "truth_of")
+__all__ = ("UNKNOWN", "Open", "Unknown", "evaluate", "evaluate_condition", "fill", "is_expression", "join", "truth_of")
 WORDS = {"true": True, "false": False, "null": None, "NaN": math.nan, "Infinity": math.inf}
 
 
@@ -69,14 +69,29 @@ def evaluate(
     expression: str, contexts: Mapping[str, Any], *, is_well: bool | None = True, has_failed: bool | None = None
 ) -> Any:  # noqa: ANN401
     """Return the value of an expression; Unknown for one that is not GitHub's, since another check reports it."""
+    is_lost = None if is_well is None else not is_well
+    states = (is_well, is_lost if has_failed is None else has_failed)
     try:
-        is_lost = None if is_well is None else not is_well
-        states = (is_well, is_lost if has_failed is None else has_failed)
-        parser = _Parser(_split(expression), Open({key.lower(): value for key, value in contexts.items()}), states)
-        value = parser.either(0)
+        return _read(expression, Open({key.lower(): value for key, value in contexts.items()}), states)
     except (BrokenExpression, RecursionError):  # calls within calls, which have no unary between them
         return UNKNOWN
-    return UNKNOWN if parser.rest else value  # words are left: it is not one expression
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text is an expression of GitHub's."""
+    try:
+        _read(text, Open(), (None, None))
+    except (BrokenExpression, RecursionError):
+        return False
+    return True
+
+
+def _read(expression: str, contexts: Open, states: tuple[bool | None, bool | None]) -> Any:  # noqa: ANN401
+    parser = _Parser(_split(expression), contexts, states)
+    value = parser.either(0)
+    if parser.rest:  # words are left: it is not one expression
+        raise BrokenExpression
+    return value
 
 
 def fill(text: str, contexts: Mapping[str, Any]) -> str | None:

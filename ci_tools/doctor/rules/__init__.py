@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight, report
 from ci_tools.doctor.rules.artifacts import ARTIFACT_RULES
 from ci_tools.doctor.rules.calls import CALL_RULES
 from ci_tools.doctor.rules.environments import ENVIRONMENT_RULES, check_secrets
+from ci_tools.doctor.rules.expressions import TEXT_RULES
 from ci_tools.doctor.rules.jobs import (
     CALLER_RULES,
     check_permissions,
@@ -20,7 +21,6 @@ from ci_tools.doctor.rules.jobs import (
     check_publisher,
     check_step_permissions,
 )
-from ci_tools.doctor.rules.references import REFERENCE_RULES
 from ci_tools.doctor.rules.releases import RELEASE_RULES
 from ci_tools.doctor.rules.repository import SETTING_RULES, check_own_workflows, check_pins
 from ci_tools.doctor.rules.runners import RUNNER_RULES
@@ -55,13 +55,13 @@ def diagnose_files(known: WorkflowSet | None) -> Iterator[DoctorFinding]:
     if known is None:
         return
     for problem in known.broken:
-        yield DoctorFinding("broken", Weight.ERROR, problem.where, problem.what, "GitHub refuses it", "mend it there")
+        yield report("broken", problem.where, problem.what)
     for file in known.files.values():
         for rule in FILE_RULES:
             yield from rule(file, known)
 
 
-FILE_RULES = (check_proposals, *REFERENCE_RULES, *CALL_RULES, *ARTIFACT_RULES, *RUNNER_RULES, *RELEASE_RULES)
+FILE_RULES = (check_proposals, *TEXT_RULES, *CALL_RULES, *ARTIFACT_RULES, *RUNNER_RULES, *RELEASE_RULES)
 RULES = (*SETTING_RULES, *ENVIRONMENT_RULES, check_pins, check_own_workflows)
 JOB_RULES = (*CALLER_RULES, check_permissions, check_secrets)
 OTHER_JOB_RULES = (check_step_permissions, check_publisher)  # of a workflow that does not call Fatwheel

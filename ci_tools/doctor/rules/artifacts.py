@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ci_tools.doctor.documents import WorkflowDocument, WorkflowStep, split_expressions
 from ci_tools.doctor.expressions import Open, fill
 from ci_tools.doctor.placed_jobs import PlacedJob, list_steps, starts_of
-from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, Unseen, Weight, report
 from ci_tools.doctor.rules.references import ACTIONS
 from ci_tools.doctor.walk import place_jobs
 from ci_tools.doctor.workflow_set import WorkflowSet
@@ -95,9 +95,8 @@ def _downloads(known: WorkflowSet, placed: PlacedJob) -> Iterator[Transfer]:
 def _check_names(uploads: Iterable[Transfer]) -> Iterator[DoctorFinding]:
     for upload in uploads:
         if refused := REFUSED.search(upload.name.replace(REST, "")):  # which is not part of the name
-            what, why = f'{upload.placed.name} uploads "{upload.name}"', "the step fails, after everything was built"
             how = f"a name without {refused[0]!r}"
-            yield DoctorFinding("artifact-name", Weight.ERROR, upload.where, what, why, how)
+            yield report("artifact-name", upload.where, f'{upload.placed.name} uploads "{upload.name}"', how)
 
 
 def _check_collisions(uploads: Iterable[Transfer], calls: Collection[str]) -> Iterator[DoctorFinding]:
@@ -119,15 +118,13 @@ def _check_collisions(uploads: Iterable[Transfer], calls: Collection[str]) -> It
             continue
         said.add(upload.where)
         what = f'{upload.placed.name} uploads "{upload.name}", and so does {other.placed.name}'
-        why = "the second one fails: a name can be uploaded once in a run"
-        if upload.overwrites:
-            why = "the second one replaces what the first has uploaded, without a word"
         how = "another name in one of them"
         if other.step is upload.step:
             is_row = other.placed.path == upload.placed.path
             how = f"a name for each row: `name: …-{BY_ROW}`" if is_row else "another prefix in one of the two calls"
         weight = Weight.ERROR if is_sure and not AFTER_FAILURE.search(upload.step.condition) else Weight.WARNING
-        yield DoctorFinding("artifact-collision", weight, upload.where, what, why, how)
+        kind = "overwritten" if upload.overwrites else "refused"
+        yield report(f"artifact-collision/{kind}", upload.where, what, how, weight=weight)
 
 
 def _check_download(transfer: Transfer, uploads: list[Transfer], *, is_whole: bool) -> Iterator[DoctorFinding]:
@@ -136,15 +133,12 @@ def _check_download(transfer: Transfer, uploads: list[Transfer], *, is_whole: bo
     if not found and (is_whole or close_names(transfer.name.replace(REST, ""), names, cutoff=0.8)):
         what = f'{transfer.placed.name} downloads "{transfer.name}", which no job of the run uploads'
         how = nearest(transfer.name, names) if names else "a job that uploads it, or `run-id:` of the run that did"
-        why = "the step fails, after everything was built"
-        yield DoctorFinding("artifact-missing", Weight.ERROR, transfer.where, what, why, how)
+        yield report("artifact-missing", transfer.where, what, how)
     is_ready = any(one.placed.path == transfer.placed.path or transfer.placed.comes_after(one.placed) for one in found)
     if found and not is_ready:
         other = found[0].placed.path[0][1]
         what = f'{transfer.placed.name} downloads "{transfer.name}", but does not wait for {found[0].placed.name}'
-        how = f"in that job: `needs: {other}`"
-        why = "the job may start before it is there"
-        yield DoctorFinding("artifact-early", Weight.ERROR, transfer.where, what, why, how)
+        yield report("artifact-early", transfer.where, what, f"in that job: `needs: {other}`")
 
 
 def _may_be(uploaded: str, wanted: str) -> bool:
@@ -182,9 +176,7 @@ def check_repeated_uploads(file: WorkflowDocument, _: WorkflowSet) -> Iterator[D
         is_bare = str(step.given.get("overwrite")).lower() != "true" and "attempt" not in str(step.given.get("name"))
         if step.action == UPLOAD and is_bare and _can_fail_after(file, step):
             what = f"a second attempt of {step.job} may find its artifact there"
-            why = "where the job fails after this step, its next attempt is refused the name (409)"
-            how = "in that step: `overwrite: true`"
-            yield DoctorFinding("overwrite", Weight.HINT, file.where(step.keys), what, why, how)
+            yield report("overwrite", file.where(step.keys), what)
 
 
 def _can_fail_after(file: WorkflowDocument, step: WorkflowStep) -> bool:

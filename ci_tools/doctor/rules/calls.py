@@ -23,15 +23,13 @@ from ci_tools.doctor.documents import (
     unite_grants,
     whole_expression,
 )
-from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, Unseen, Weight, report
 from ci_tools.doctor.rules.references import ACTIONS
 from ci_tools.doctor.workflow_set import DEEPEST, USES, WorkflowCall, WorkflowSet, is_fatwheel
 from ci_tools.doctor.workflows import CALLS
 from ci_tools.errors import close_names, nearest
 
-REFUSED = "GitHub refuses the whole run, before its first job"
 CALL_KEYS = frozenset({"name", "uses", "with", "secrets", "needs", "if", "permissions", "strategy", "concurrency"})
-IGNORED = "GitHub warns in the log only, and the action does as if it were not there"
 PLATFORMS = tuple(tables.read("platforms"))
 WORDS = {"attest": ("public", "always", "never"), "only": (*PLATFORMS, "core"), "platform": PLATFORMS}
 VERSION = re.compile(r"v?(\d+)(?:\.|$)")
@@ -44,16 +42,15 @@ def check_calls(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
             continue
         keys = (*call.keys, "uses")
         for key in sorted(set(map(str, file.jobs[call.job])) - CALL_KEYS):
-            what, how = f"{call.job} calls a workflow, and has `{one_line(key)}:`", "in the job of the called workflow"
-            yield DoctorFinding("call-key", Weight.ERROR, file.where((*call.keys, key)), what, REFUSED, how)
+            what = f"{call.job} calls a workflow, and has `{one_line(key)}:`"
+            yield report("call-key", file.where((*call.keys, key)), what)
         is_fatwheels = is_fatwheel(known, file, call.uses) and "@" in call.uses
         is_ours = is_fatwheels and CALLS.search(call.uses) is not None  # then rules/jobs.py says it, too
         if call.called is None or isinstance(call.called, Unseen):
             unseen = call.called and _not_seen(file, keys, call.called)
             yield from () if is_ours else [unseen or _missing(file, keys, call.uses, known)]
         elif CALL not in call.called.triggers:
-            what, how = f"{one_line(call.uses)} is not a reusable workflow", "there: `on: workflow_call:`"
-            yield DoctorFinding("not-callable", Weight.ERROR, file.where(keys), what, REFUSED, how)
+            yield report("not-callable", file.where(keys), f"{one_line(call.uses)} is not a reusable workflow")
         else:
             yield from _check_inputs(file, call.keys, call.called.declared("inputs", CALL), is_call=True)
             yield from _check_secrets(call, call.called, known, is_ours=is_ours)
@@ -66,12 +63,11 @@ def _missing(file: WorkflowDocument, keys: Keys, uses: str, known: WorkflowSet) 
     is_own = uses.startswith(("./", "$/"))
     how = nearest(uses[2:], known.files) if is_own else "name a commit that has the file"
     what = f"{one_line(uses)} names no file of {'this repository' if is_own else 'that repository'}"
-    return DoctorFinding("not-there", Weight.ERROR, file.where(keys), what, REFUSED, how)
+    return report("not-there", file.where(keys), what, how)
 
 
 def _not_seen(file: WorkflowDocument, keys: Keys, unseen: Unseen) -> DoctorFinding:
-    what, why = f"not looked at: {unseen.what}", "its inputs and the permissions it needs are not known here"
-    return DoctorFinding("not-looked-at", Weight.UNSEEN, file.where(keys), what, why, f"needs {unseen.needs}")
+    return report("not-looked-at", file.where(keys), f"not looked at: {unseen.what}", f"needs {unseen.needs}")
 
 
 def check_actions(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -100,12 +96,11 @@ def _check_known(file: WorkflowDocument, step: WorkflowStep, action: Mapping[str
     names = [*action["inputs"], *action.get("also", ())]
     for name in step.given:
         if name not in names and (close := close_names(name, names, cutoff=0.75)):
-            what, keys = f"{step.action} takes no input {one_line(name)}", (*step.keys, "with", name)
-            how = f'did you mean "{close[0]}"?'
-            yield DoctorFinding("input-unknown", Weight.ERROR, file.where(keys), what, IGNORED, how)
+            what, where = f"{step.action} takes no input {one_line(name)}", file.where((*step.keys, "with", name))
+            yield report("input-unknown/step", where, what, f'did you mean "{close[0]}"?')
     for name in (name for name, default in action["inputs"].items() if default is True and name not in step.given):
         what, how = f"{step.action} requires the input {name}", f"in that step: `with: {{ {name}: … }}`"
-        yield DoctorFinding("input-missing", Weight.ERROR, file.where(step.keys), what, "the step fails", how)
+        yield report("input-missing/known", file.where(step.keys), what, how)
 
 
 def _check_version(file: WorkflowDocument, step: WorkflowStep, action: Mapping[str, Any]) -> Iterator[DoctorFinding]:
@@ -126,33 +121,31 @@ def _check_inputs(
     """Yield inputs that are unknown, missing or of another type than a called workflow or an own action declares."""
     value = file.jobs[str(keys[1])] if is_call else next(step.value for step in file.steps if step.keys == keys)
     given = table_of(value.get("with"))
-    of, why = one_line(str(value["uses"])).partition("@")[0], REFUSED if is_call else IGNORED
+    of, kind = one_line(str(value["uses"])).partition("@")[0], "call" if is_call else "step"
     names = {name.lower(): name for name in declared}
     for name, one in given.items():
         where = file.where((*keys, "with", name))
         if name.lower() not in names:
             what = f"{of} takes no input {one_line(name)}"
-            yield DoctorFinding("input-unknown", Weight.ERROR, where, what, why, nearest(name, declared))
+            yield report(f"input-unknown/{kind}", where, what, nearest(name, declared))
         elif is_call and not is_of_type(one, declared[names[name.lower()]][1]):
             expected = type_in_words(declared[names[name.lower()]][1])
             what = f"the input {name} is given {one!r}, expected {expected}"
-            yield DoctorFinding("input-type", Weight.ERROR, where, what, why, f"in that job: `{name}:` {expected}")
+            yield report("input-type", where, what, f"in that job: `{name}:` {expected}")
     lower = {name.lower() for name in given}
     for name, (_, table) in declared.items():
         is_required = table.get("required") is True and (is_call or "default" not in table)
         if is_required and name.lower() not in lower:
             what, how = f"{of} requires the input {name}", f"`with: {{ {name}: … }}`"
-            why = REFUSED if is_call else "it gets an empty text"
-            yield DoctorFinding("input-missing", Weight.ERROR, file.where(keys), what, why, how)
+            yield report(f"input-missing/{kind}", file.where(keys), what, how)
 
 
 def _check_words(call: WorkflowCall) -> Iterator[DoctorFinding]:
     """Yield inputs of Fatwheel's workflows that take one of some words, and get another."""
     for name, given in table_of(call.file.jobs[call.job].get("with")).items():
         if name in WORDS and isinstance(given, str) and not is_computed(given) and given not in {"", *WORDS[name]}:
-            where, what = call.file.where((*call.keys, "with", name)), f"the input {name} is given {one_line(given)}"
-            why, how = "the run fails in its first job", nearest(given, WORDS[name])
-            yield DoctorFinding("input-choice", Weight.ERROR, where, what, why, how)
+            where, how = call.file.where((*call.keys, "with", name)), nearest(given, WORDS[name])
+            yield report("input-choice", where, f"the input {name} is given {one_line(given)}", how)
 
 
 def check_defaults(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -162,8 +155,7 @@ def check_defaults(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFin
             if (event == CALL or table.get("type") == "choice") and not is_of_type(table.get("default"), table):
                 expected = type_in_words(table)
                 what = f"the input {name} is by default {table['default']!r}, expected {expected}"
-                where = file.where((*keys, "default"))
-                yield DoctorFinding("input-type", Weight.ERROR, where, what, REFUSED, f"`default:` {expected}")
+                yield report("input-type", file.where((*keys, "default")), what, f"`default:` {expected}")
 
 
 def is_of_type(value: object, declared: Mapping[str, Any]) -> bool:
@@ -207,20 +199,17 @@ def _check_secrets(
         owner = known.repository.partition("/")[0].lower()  # inherit crosses no owner but within an enterprise
         if found and owner and found[1].partition("/")[0].lower() != owner and declared:
             what = f"{call.job} passes its secrets by `inherit` to a workflow of another owner"
-            why = "GitHub passes none there, and the called workflow gets empty texts"
-            how = f"name them: `secrets: {{ {', '.join(declared)}: … }}`"
-            yield DoctorFinding("inherit-elsewhere", Weight.ERROR, where, what, why, how)
+            yield report("inherit-elsewhere", where, what, f"name them: `secrets: {{ {', '.join(declared)}: … }}`")
         return
     names = {name.lower() for name in table_of(passed)}
     for name in (name for name in table_of(passed) if name.lower() not in {one.lower() for one in declared}):
         what = f"{of} takes no secret {one_line(name)}"
-        place = call.file.where((*call.keys, "secrets", name))
-        yield DoctorFinding("secret-unknown", Weight.ERROR, place, what, REFUSED, nearest(name, declared))
+        yield report("secret-unknown", call.file.where((*call.keys, "secrets", name)), what, nearest(name, declared))
     for name, (_, table) in declared.items():
         if table.get("required") is True and name.lower() not in names and not is_ours:
             what = f"{call.job} does not pass the secret {name}"
             how = f"`secrets: {{ {name}: ${{{{ secrets.{name.upper().replace('-', '_')} }}}} }}`"
-            yield DoctorFinding("secret-not-passed", Weight.ERROR, call.file.where(call.keys), what, REFUSED, how)
+            yield report("secret-not-passed", call.file.where(call.keys), what, how)
 
 
 # -- permissions
@@ -246,7 +235,7 @@ def _check_grants(call: WorkflowCall, called: WorkflowDocument, known: WorkflowS
     for scope, wanted in (lacking(granted, asked_by(called, known)) if granted is not None else {}).items():
         what = f"{one_line(call.uses)} asks for `{scope}: {wanted}`, which {call.job} does not grant"
         how = f"in that job: `permissions: {{ {scope}: {wanted} }}`, beside the others"
-        yield DoctorFinding("permissions", Weight.ERROR, call.file.where(call.keys), what, REFUSED, how)
+        yield report("permissions/call", call.file.where(call.keys), what, how)
 
 
 # -- concurrency
@@ -261,9 +250,7 @@ def _check_groups(call: WorkflowCall, called: WorkflowDocument) -> Iterator[Doct
     ]:
         if group in own:
             what = f"{call.job} and {called.where((*keys, 'concurrency'))} are of one concurrency group"
-            why = "GitHub cancels the run: each waits for the other"
-            how = "name another group in one of them"
-            yield DoctorFinding("deadlock", Weight.ERROR, call.file.where(call.keys), what, why, how)
+            yield report("deadlock", call.file.where(call.keys), what)
 
 
 def _group(value: Table) -> str:

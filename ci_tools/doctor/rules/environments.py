@@ -13,7 +13,7 @@ from ci_tools.doctor.report import (
     Kind,
     RepositoryFacts,
     Unseen,
-    Weight,
+    report,
     report_unseen,
 )
 from ci_tools.doctor.workflows import INHERITED, Workflow, WorkflowJob
@@ -48,16 +48,13 @@ def _environment(
 ) -> Iterator[DoctorFinding]:
     page, where = facts.settings("environments"), jobs[0].where
     if environment is None:
-        what = f'there is no environment "{name}"'
-        why = "GitHub creates it when the job runs, open to every branch"
-        fix = Fix(Kind.CREATE_ENVIRONMENT, name)
-        yield DoctorFinding("environment", Weight.ERROR, where, what, why, f"{page}: New environment", fix)
+        what, fix = f'there is no environment "{name}"', Fix(Kind.CREATE_ENVIRONMENT, name)
+        yield report("environment", where, what, f"{page}: New environment", fix)
         return
     if not environment.has_approval and not environment.has_branches:  # either of them is enough
         what = f'the environment "{name}" is open to every branch, without approval'
-        why = "anyone who can push a branch can use it to publish"
         how = f"{page}: {name}: Required reviewers, or Deployment branches and tags"
-        yield DoctorFinding("environment-open", Weight.WARNING, where, what, why, how)
+        yield report("environment-open", where, what, how)
     if isinstance(environment.secrets, Unseen) and any(job.secrets for job in jobs):
         yield report_unseen(ENVIRONMENTS, environment.secrets)
 
@@ -85,18 +82,15 @@ def check_secrets(facts: RepositoryFacts, _: Workflow, job: WorkflowJob) -> Iter
         yield from _missing(facts, called.required, job.where, job.environment)
         return
     for name in sorted({name.upper() for name in called.required} - {name.upper() for name in job.passed}):
-        what, why = f"{job.name} does not pass the secret {name}", "GitHub refuses to start it"
         how = f"in that job: `secrets: {{ {name}: ${{{{ secrets.{name} }}}} }}`"
-        yield DoctorFinding("secret-not-passed", Weight.ERROR, job.where, what, why, how)
+        yield report("secret-not-passed", job.where, f"{job.name} does not pass the secret {name}", how)
 
 
 def _missing(facts: RepositoryFacts, names: Iterable[str], where: str, environment: str) -> Iterator[DoctorFinding]:
     known = _job_secrets(facts, environment)
     for name in sorted({name.upper() for name in names} - known) if known is not None else ():
         of = f" --env {shlex.quote(environment)}" if environment else ""
-        how = f"gh secret set {name} -R {facts.repository}{of}"
-        what, why = f"there is no secret {name}", "the job gets an empty text instead"
-        yield DoctorFinding("secret", Weight.ERROR, where, what, why, how)
+        yield report("secret", where, f"there is no secret {name}", f"gh secret set {name} -R {facts.repository}{of}")
 
 
 def _job_secrets(facts: RepositoryFacts, environment: str) -> set[str] | None:

@@ -20,7 +20,7 @@ from ci_tools.doctor.documents import (
     unite_grants,
 )
 from ci_tools.doctor.expressions import UNKNOWN, Open, evaluate_condition
-from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight, report_unseen
+from ci_tools.doctor.report import DoctorFinding, RepositoryFacts, Unseen, Weight, report, report_unseen
 from ci_tools.doctor.rules.repository import newest_release, pinned_use
 from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.doctor.workflows import EXPRESSION, INHERITED, PUBLISHES, Workflow, WorkflowJob
@@ -41,9 +41,7 @@ PERMISSIVE: Grants = {"*": "write", "id-token": "none"}  # and if it is `write`
 def check_trigger(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield a build that `pull_request_target` starts."""
     if "pull_request_target" in workflow.triggers and job.is_build:  # another job may label, say
-        what = f"`pull_request_target` starts the build {job.name}"
-        why = "code of a stranger's pull request is built with your secrets and a token that may write"
-        yield DoctorFinding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` instead")
+        yield report("target/build", job.where, f"`pull_request_target` starts the build {job.name}")
 
 
 def check_proposals(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -58,9 +56,7 @@ def check_proposals(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
             is_proposal = PROPOSAL.search(str(step.given.get("ref", ""))) and step.action == "actions/checkout"
             if is_proposal and any(one.run or one.uses.startswith("./") for one in after):
                 what = f"{step.job} checks out a proposal, and runs commands in it"
-                why = "code of a stranger's pull request may run with your secrets and a token that may write"
-                place, how = (*step.keys, "with", "ref"), "use `on: pull_request` for it"
-                yield DoctorFinding("target", Weight.WARNING, file.where(place), what, why, how)
+                yield report("target/checkout", file.where((*step.keys, "with", "ref")), what)
 
 
 def _starts_by_proposal(file: WorkflowDocument, known: WorkflowSet) -> bool:
@@ -74,19 +70,13 @@ def check_folders(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) 
     """Yield the targets that are folders of the runner, which is discarded after the job."""
     if job.publishes or job.builds_one:
         for target in (one for one in targets_of(facts, workflow, job) or () if is_local(one)):
-            what = f"{job.name} publishes to {target}"
-            why = "it is a folder of the runner, which is deleted with it; the run fails there"
-            how = "in that job: `to:` with the targets that are elsewhere"
-            yield DoctorFinding("folder", Weight.ERROR, job.where, what, why, how)
+            yield report("folder", job.where, f"{job.name} publishes to {target}")
 
 
 def check_logins(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield jobs that publish to a bucket to which neither a role nor a key lets them log in."""
     for bucket in _list_closed_buckets(facts, workflow, job)[:1]:
-        what, why = f"nothing lets {job.name} log in to {bucket}", "the bucket refuses what it uploads"
-        how = "in that job: `aws-role:` in `with:`, and `permissions: { id-token: write }` beside the others; or in"
-        how += f" `secrets:` {' and '.join(sorted(KEYS))}"
-        yield DoctorFinding("bucket-login", Weight.ERROR, job.where, what, why, how)
+        yield report("bucket-login", job.where, f"nothing lets {job.name} log in to {bucket}")
 
 
 def _list_closed_buckets(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> list[str]:
@@ -108,11 +98,9 @@ def check_attestation(facts: RepositoryFacts, _: Workflow, job: WorkflowJob) -> 
         return
     if job.attest == ATTEST_PUBLIC or not facts.is_organization:
         what = f"{job.name} would attest the files of a private repository"
-        why = "GitHub attests those only on the plan Enterprise Cloud, which an organisation may have"
         choice = "`attest: always` on that plan, else `attest: never`" if facts.is_organization else "`attest: never`"
         where = "in that job" if job.builds_recipes else "in that job, and in the one that publishes"
-        how = f"{where}: {choice}"
-        yield DoctorFinding("attestation", Weight.ERROR, job.where, what, why, how)
+        yield report("attestation", job.where, what, f"{where}: {choice}")
 
 
 def check_same_attestation(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
@@ -121,20 +109,15 @@ def check_same_attestation(_: RepositoryFacts, workflow: Workflow, job: Workflow
     known = words and not any(EXPRESSION in word for word in (*words, job.attest))
     of_this_run = job.publishes and not job.given.get("run-id")
     if of_this_run and known and (words == {ATTEST_NEVER}) != (job.attest == ATTEST_NEVER):
-        what = f"{job.name} has another `attest` than the job that builds"
-        why = "it expects an attestation that does not exist, or ignores one that does"
         how = f"in that job: `attest: {min(words)}`"
-        yield DoctorFinding("attestation-differs", Weight.ERROR, job.where, what, why, how)
+        yield report("attestation-differs", job.where, f"{job.name} has another `attest` than the job that builds", how)
 
 
 def check_publisher(_: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
     """Yield a job that uploads to PyPI by trusted publishing, but from no environment: a hint beside other tools."""
     if job.is_trusted_publisher and not job.environment:
-        what = f"{job.name} uploads to PyPI without an environment"
-        why = "PyPI then accepts uploads of the workflow from every branch, without approval"
-        how = "in that job: `environment: pypi`, and the same name in the project's publisher on PyPI"
         weight = Weight.WARNING if workflow.is_caller else Weight.HINT
-        yield DoctorFinding("publisher", weight, job.where, what, why, how)
+        yield report("publisher", job.where, f"{job.name} uploads to PyPI without an environment", weight=weight)
 
 
 def check_release_condition(_: RepositoryFacts, __: Workflow, job: WorkflowJob) -> Iterator[DoctorFinding]:
@@ -143,15 +126,10 @@ def check_release_condition(_: RepositoryFacts, __: Workflow, job: WorkflowJob) 
         return
     if BY_EVENT.search(job.environment):
         what = f"the environment of {job.name} depends on how the run was started"
-        why = "a tag can also be released by hand or from a branch, and then without approval"
-        how = "environment: ${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
-        yield DoctorFinding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{how}`")
+        yield report("environment-by-event", job.where, what)
     # `any` says that something was built, not for which channel
     if BY_EVENT.search(job.condition) and "outputs." not in job.condition.replace("outputs.any", ""):
-        what = f"{job.name} depends on the event, not on what was built"
-        why = "a commit without the tag of its version is refused by publish.yml, and the run fails"
-        how = "if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}"
-        yield DoctorFinding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{how}`")
+        yield report("published-by-event", job.where, f"{job.name} depends on the event, not on what was built")
 
 
 CALLER_RULES = (
@@ -173,16 +151,14 @@ def check_permissions(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJ
     elif job.call and job.call.is_call and called is None:  # the commit has no such file
         tags = facts.tags.get(job.call.repository.lower(), ())
         how = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
-        what = f"{job.call} does not exist"
-        yield DoctorFinding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", how)
+        yield report("not-there", job.where, f"{job.call} does not exist", how)
     inner = [(one.grants, one.needs) for one in called.jobs] if isinstance(called, Workflow) else []
     its_own = unite_grants(needs if grants is None else grants for grants, needs in inner)
     publishing = _publishing(facts, workflow, job)
     needs = unite_grants([job.needs, its_own, publishing or {}])
     granted = job.grants
     if granted is not None and access(granted, "*") == "write":
-        what, why = f"{job.name} may write everything", "its steps need only a small part of that"
-        yield DoctorFinding("write-all", Weight.WARNING, job.where, what, why, _grant(needs))
+        yield report("write-all", job.where, f"{job.name} may write everything", _grant(needs))
     is_open = isinstance(facts.default, Unseen) or facts.default.access == "read"
     may = granted if granted is not None else (RESTRICTED if is_open else PERMISSIVE)  # unseen: the stricter one, then
     if missing := lacking(may, needs):
@@ -203,8 +179,7 @@ def check_step_permissions(_: RepositoryFacts, __: Workflow, job: WorkflowJob) -
 def _in_vain(job: WorkflowJob, more: Grants, needs: Grants) -> Iterator[DoctorFinding]:
     if more:
         what = f"{job.name} grants {', '.join(f'`{scope}: {given}`' for scope, given in more.items())}"
-        why = "all steps that publish get what is granted, and none of the targets needs that"
-        yield DoctorFinding("permissions-in-vain", Weight.HINT, job.where, what, why, _grant(needs))
+        yield report("permissions-in-vain", job.where, what, _grant(needs))
 
 
 def _publishing(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> Grants | None:
@@ -229,9 +204,8 @@ def targets_of(facts: RepositoryFacts, workflow: Workflow, job: WorkflowJob) -> 
 
 def _lacks(job: WorkflowJob, missing: Grants, whole: Grants, weight: Weight) -> DoctorFinding:
     what = f"{job.name} lacks {', '.join(f'`{scope}: {wanted}`' for scope, wanted in missing.items())}"
-    why = 'GitHub answers HTTP 403, "Resource not accessible by integration"'
-    why = "GitHub refuses to start it: the called workflow asks for more than it is allowed" if job.call else why
-    return DoctorFinding("permissions", weight, job.where, what, why, _grant(whole))
+    kind = "ours" if job.call else "step"
+    return report(f"permissions/{kind}", job.where, what, _grant(whole), weight=weight)
 
 
 def _grant(grants: Grants) -> str:

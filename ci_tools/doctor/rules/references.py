@@ -10,7 +10,6 @@ from ci_tools.catalog import tables
 from ci_tools.doctor.documents import (
     CALL,
     ContextReference,
-    Keys,
     WorkflowDocument,
     WorkflowStep,
     contexts_in,
@@ -22,22 +21,14 @@ from ci_tools.doctor.documents import (
 )
 from ci_tools.doctor.expressions import Open, Unknown
 from ci_tools.doctor.placed_jobs import rows_of
-from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.doctor.report import DoctorFinding, Weight, report
 from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.errors import close_names, nearest
 from ci_tools.github.workflow_keys import find_key_flaws
 
 REFUSED = "GitHub refuses the file"
-# The five fields of a time: their names, the least and the greatest number, and words that stand for numbers.
-CRON = (
-    ("minute", 0, 59, ""),
-    ("hour", 0, 23, ""),
-    ("day of the month", 1, 31, ""),
-    ("month", 1, 12, "|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"),
-    ("day of the week", 0, 6, "|sun|mon|tue|wed|thu|fri|sat"),
-)
-EMPTY = "GitHub takes it for an empty text, and says nothing"
 CONTEXTS = tables.read("contexts")
+CRON = CONTEXTS["cron"]
 ACTIONS: dict[str, dict[str, Any]] = tables.read("actions")
 
 
@@ -46,18 +37,13 @@ def _has(name: str, names: Iterable[str]) -> bool:
     return name.lower() in {one.lower() for one in names}
 
 
-def _unknown(file: WorkflowDocument, keys: Keys, rule: str, what: str, how: str) -> DoctorFinding:
-    weight = Weight.WARNING if rule == "matrix-name" else Weight.ERROR  # often what is left of a longer matrix
-    return DoctorFinding(rule, weight, file.where(keys), what, EMPTY, how)
-
-
 def check_input_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
     """Yield the inputs that are used, but declared nowhere in the file."""
     inputs = file.declared("inputs")
     for keys, context, names in file.references:
         if context == "inputs" and names and not _has(names[0], inputs):  # `inputs` as a whole is passed on by toJSON
             what = f"inputs.{names[0]} is declared nowhere"
-            yield _unknown(file, keys, "input-name", what, nearest(names[0], inputs))
+            yield report("input-name", file.where(keys), what, nearest(names[0], inputs))
 
 
 def check_secret_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -68,7 +54,7 @@ def check_secret_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[D
     for keys, context, names in file.references if set(file.triggers) == {CALL} and not inherits else ():
         if context == "secrets" and names and not _has(names[0], taken):
             what = f"secrets.{names[0]} is not among the secrets that this workflow takes"
-            yield _unknown(file, keys, "secret-name", what, f"declare it: `on: workflow_call: secrets: {names[0]}:`")
+            yield report("secret-name", file.where(keys), what, f"`on: workflow_call: secrets: {names[0]}:`")
 
 
 def check_needs(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -76,11 +62,9 @@ def check_needs(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindin
     for job in file.jobs:
         keys = ("jobs", job, "needs")
         for need in (one for one in file.needs(job) if not _has(one, file.jobs)):
-            what, how = f"there is no job {need}", nearest(need, file.jobs)
-            yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, REFUSED, how)
+            yield report("needs", file.where(keys), f"there is no job {need}", nearest(need, file.jobs))
         if job in file.all_needs(job):  # of others, so a job is among its own only in a circle
-            what, how = f"{job} waits for itself", "leave out one `needs:` of the circle"
-            yield DoctorFinding("needs", Weight.ERROR, file.where(keys), what, REFUSED, how)
+            yield report("needs", file.where(keys), f"{job} waits for itself", "leave out one `needs:` of the circle")
 
 
 def check_workflow_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -89,8 +73,7 @@ def check_workflow_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator
     for name in file.awaited:
         if name not in names and "*" not in name and not known.broken:  # one of those may have the name
             what, keys = f"no workflow has the name {one_line(name)}", ("on", "workflow_run", "workflows")
-            why = "its runs start nothing, and GitHub says nothing"
-            yield DoctorFinding("workflow-name", Weight.ERROR, file.where(keys), what, why, nearest(name, names))
+            yield report("workflow-name", file.where(keys), what, nearest(name, names))
 
 
 def check_events(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -99,9 +82,24 @@ def check_events(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindi
         said = [(str(one), CONTEXTS["events"].get(event, ())) for one in items_of(table_of(filters).get("types"))]
         for name, names in ((event, CONTEXTS["events"]), *said):
             if name not in names and close_names(name, names, cutoff=0.75):  # GitHub may have added one since
-                keys = ("on", event) if isinstance(file.value["on"], dict) else ("on",)  # `on: push` has no keys
-                what, how = f"there is no event {one_line(name)}", nearest(name, names)
-                yield DoctorFinding("event", Weight.ERROR, file.where(keys), what, REFUSED, how)
+                keys = ("on", event, "types") if name != event else ("on", event)
+                yield report("event", file.where(keys), f"there is no event {one_line(name)}", nearest(name, names))
+
+
+def check_filters(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield filters that GitHub does not take together, and those of files where a push of tags only starts a run.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#onpushpull_requestpull_request_targetpathspaths-ignore
+    """
+    for event, filters in file.triggers.items():
+        names = sorted(table_of(filters))
+        is_for_tags = event == "push" and any(name.startswith("tags") for name in names)
+        for name in names:
+            keys, plain = ("on", event, name), name.removesuffix("-ignore")
+            if plain in names and plain != name:
+                yield report("filter/both", file.where(keys), f"`{plain}:` and `{name}:` are not taken together")
+            if plain == "paths" and is_for_tags and not any(other.startswith("branches") for other in names):
+                yield report("filter/tags", file.where(keys), f"`{name}:` chooses nothing")
 
 
 def check_schedules(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -117,7 +115,7 @@ def check_schedules(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFi
         if how:
             keys = ("on", "schedule") if at is None else ("on", "schedule", at)
             what = f'GitHub cannot read "{one_line(cron)}" in the schedule' if cron else "the schedule has no time"
-            yield DoctorFinding("schedule", Weight.ERROR, file.where(keys), what, REFUSED, how)
+            yield report("schedule", file.where(keys), what, how)
 
 
 def _expect_time(cron: str) -> str:
@@ -146,8 +144,8 @@ def check_contexts(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFin
         known = CONTEXTS["job" if keys[1:] else "workflow"].get(keys[-1])
         for at, text in strings(value, keys) if known else ():
             for name in sorted(contexts_in(at, text) & set(CONTEXTS["all"]) - set(known)):
-                what, how = f"`{keys[-1]}:` uses {name}, which it cannot see", f"of these: {', '.join(known)}"
-                yield DoctorFinding("context", Weight.ERROR, file.where(at), what, REFUSED, how)
+                how = f"of these: {', '.join(known)}"
+                yield report("context", file.where(at), f"`{keys[-1]}:` uses {name}, which it cannot see", how)
 
 
 def check_job_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -158,16 +156,15 @@ def check_job_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
         job, *rest = reference.names
         value = next((value for name, value in file.jobs.items() if name.lower() == job.lower()), None)
         if value is None:
-            what = f"there is no job {job}"
-            yield _unknown(file, reference.keys, "job-name", what, nearest(job, file.jobs))
+            yield report("job-name", file.where(reference.keys), f"there is no job {job}", nearest(job, file.jobs))
         elif reference.context == "needs" and not _has(job, file.needs(reference.job)):
             what = f"needs.{job} is used, but {reference.job or 'it'} does not need {job}"
-            yield _unknown(file, reference.keys, "not-needed", what, f"in that job: `needs: {job}`")
+            yield report("not-needed", file.where(reference.keys), what, f"in that job: `needs: {job}`")
         elif rest[:1] == ["outputs"] and rest[1:]:
             outputs = _job_outputs(file, value, known)
             if outputs is not None and not _has(rest[1], outputs):
                 what, how = f"the job {job} has no output {rest[1]}", nearest(rest[1], outputs)
-                yield _unknown(file, reference.keys, "output-name", what, how)
+                yield report("output-name", file.where(reference.keys), what, how)
 
 
 def _job_outputs(file: WorkflowDocument, job: Mapping[str, Any], known: WorkflowSet) -> list[str] | None:
@@ -187,12 +184,12 @@ def check_step_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         step = before.get(name.lower())
         if step is None:
             what = f"no step before this one has the id {name}"
-            yield _unknown(file, reference.keys, "step-name", what, nearest(name, before))
+            yield report("step-name", file.where(reference.keys), what, nearest(name, before))
         elif rest[:1] == ["outputs"] and rest[1:]:
             outputs = _step_outputs(file, step, known)
             if outputs is not None and not _has(rest[1], outputs):
                 what, how = f"{step.action} has no output {rest[1]}", nearest(rest[1], outputs)
-                yield _unknown(file, reference.keys, "output-name", what, how)
+                yield report("output-name", file.where(reference.keys), what, how)
 
 
 def _steps_before(file: WorkflowDocument, reference: ContextReference) -> dict[str, WorkflowStep]:
@@ -225,11 +222,11 @@ def check_matrix_names(file: WorkflowDocument, _: WorkflowSet) -> Iterator[Docto
             continue
         if "matrix" not in table_of(job.get("strategy")):
             what = f"matrix.{path} is used, but the job {reference.job} has no matrix"
-            yield _unknown(file, reference.keys, "matrix-name", what, "in that job: `strategy: matrix:`")
+            yield report("matrix-name", file.where(reference.keys), what, "in that job: `strategy: matrix:`")
         elif rows is not None and not any(_may_have(row, reference.names) for row in rows):
             names = {name for row in rows for name in row}
             what, how = f"the matrix of {reference.job} has no {path}", nearest(reference.names[0], names)
-            yield _unknown(file, reference.keys, "matrix-name", what, how)
+            yield report("matrix-name", file.where(reference.keys), what, how)
 
 
 def _has_default(file: WorkflowDocument, reference: ContextReference) -> bool:
@@ -252,6 +249,7 @@ REFERENCE_RULES = (
     check_needs,
     check_workflow_names,
     check_events,
+    check_filters,
     check_schedules,
     check_keys,
     check_contexts,

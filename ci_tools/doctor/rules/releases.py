@@ -28,7 +28,7 @@ from ci_tools.doctor.documents import (
 )
 from ci_tools.doctor.expressions import Open, Unknown, evaluate_condition, fill
 from ci_tools.doctor.placed_jobs import RUN, PlacedJob, RunStart, list_steps, starts_of
-from ci_tools.doctor.report import DoctorFinding, Unseen, Weight
+from ci_tools.doctor.report import DoctorFinding, Unseen, Weight, report
 from ci_tools.doctor.walk import place_jobs
 from ci_tools.doctor.workflow_set import WorkflowSet, is_fatwheel
 from ci_tools.doctor.workflows import CALLS, PUBLISHES, TRUSTED_PUBLISHER, has_other_token, releases
@@ -48,6 +48,7 @@ CREATORS = ("ncipollo/release-action", "softprops/action-gh-release", "svenstaro
 BEGINS = re.compile(r"startsWith\(\s*github\.ref(?P<of>|_name)\s*,\s*'(?P<begin>[^']*)'\s*\)", re.IGNORECASE)
 OF_ANY_REF = frozenset({DISPATCH, "create", "delete", "deployment", "deployment_status", "pull_request_target"})
 FOR_PYPI = re.compile(r"\bneeds\.([\w-]+)\.outputs\.pypi\b")
+ASKS = re.compile(r"\bneeds\b[^}]*\.result\b|toJSON\(\s*needs\b", re.IGNORECASE)  # how the jobs before ended
 BUILDS = re.compile(r"/\.github/workflows/(?:wheels|monorepo|platform)\.ya?ml$")
 COMMAND = re.compile(
     r"^\s*fatwheel (?:publish|release|index (?:add|promote))\b(?!.*(?:--dry-run|--help|\bdir:))", re.MULTILINE
@@ -102,14 +103,11 @@ def check_guards(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
             asks = any("channel" in condition or "github.ref" in condition for condition in conditions)
             is_bare = one.what == FATWHEEL and not asks  # `none` has nothing to publish
             if start.event.startswith("pull_request") and (one.is_sure or is_bare):
-                why = "anyone's proposal is published, or, from a fork without your secrets, the run fails"
-                yield DoctorFinding("unguarded", Weight.ERROR, one.where, what, why, _guard(one, start))
+                yield report("unguarded/proposal", one.where, what, _guard(one, start))
             elif is_bare and not start.is_tag and not _may_be_nightly(jobs):
-                why = "a commit without the tag of its version is refused by publish.yml, after everything was built"
-                yield DoctorFinding("unguarded", Weight.WARNING, one.where, what, why, _guard(one, start))
+                yield report("unguarded/branch", one.where, what, _guard(one, start))
             elif one.what == PYPI and start.event == "push" and not start.is_tag and one.is_sure:
-                why = "PyPI takes a version once: every later push fails"
-                yield DoctorFinding("unguarded", Weight.WARNING, one.where, what, why, _guard(one, start))
+                yield report("unguarded/push", one.where, what, _guard(one, start))
 
 
 def _guard(one: Publication, start: RunStart) -> str:
@@ -142,9 +140,7 @@ def check_cancelling(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
                 cancels = evaluate_condition(text, start.contexts(file, known.repository))
                 if cancels and group == _group(said, file, again, known) is not None:
                     what = f"a newer run cancels {one.placed.name}, which publishes to {one.what}"
-                    why = "what has begun to appear stays unfinished"
-                    how = "`cancel-in-progress: false`, or a group of its own for each release"
-                    yield DoctorFinding("cancelled", Weight.ERROR, file.where(keys), what, why, how)
+                    yield report("cancelled", file.where(keys), what)
 
 
 def _groups(placed: PlacedJob) -> Iterator[tuple[Keys, dict[str, object]]]:
@@ -174,8 +170,7 @@ def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
     if all(events.get(event) for event in ("push", "release")):  # the two events of one tag
         one = events["release"][0]
         what = f"{one.placed.name} publishes to PyPI for the tag and again for its release"
-        why = "a release that is made with a new tag starts both, and the second one fails"
-        yield DoctorFinding("second-publisher", Weight.ERROR, one.where, what, why, "leave out one of the two events")
+        yield report("second-publisher/event", one.where, what)
     targets, packages = _targets(file, own, known), _packages(file, known)
     for other in (other for other in known.started if other is not file and targets):
         others = _packages(other, known)
@@ -186,9 +181,8 @@ def check_publishers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
                 continue
             for one in (one for one in found if one.what in shared and (FATWHEEL in targets or _is_for_tags(one))):
                 what = f"{one.placed.name} publishes to {one.what} for the tags for which {file.path} does, too"
-                why = "one of the two fails, or replaces the other's files"
                 weight = Weight.ERROR if FATWHEEL in targets else Weight.WARNING  # they may be of two packages
-                yield DoctorFinding("second-publisher", weight, one.where, what, why, "leave out one of them")
+                yield report("second-publisher/workflow", one.where, what, weight=weight)
 
 
 def _is_for_tags(one: Publication) -> bool:
@@ -229,9 +223,27 @@ def check_skips(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFi
         is_skipped = holds and before and all(one.runs is False for one in own)
         if is_skipped and any(list_publications(known, [replace(holds[0], runs=None)])):
             what = f"{job} is skipped for every tag, as {before[0]} before it is"
-            why = "GitHub skips a job with one before it, however far, unless its condition has a status function"
-            where, how = file.where(("jobs", job)), "in that job: `if: ${{ !cancelled() && … }}`"
-            yield DoctorFinding("skipped", Weight.ERROR, where, what, why, how)
+            yield report("skipped/job", file.where(("jobs", job)), what)
+
+
+def check_failures(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
+    """Yield what is published after a failure, as a status function in the condition of the job or the step lets it."""
+    runs = (place_jobs(known, file, start) for start in starts_of(file))
+    found = [one for run in runs for one in list_publications(known, run) if one.placed.file is file]
+    found.sort(key=lambda one: one.what != GITHUB)  # of one job the last counts
+    steps = {step.keys: step for step in file.steps}
+    for keys, one in {place: each for each in found for place in (each.keys[:2], each.keys)}.items():
+        job = one.placed.job
+        needs = {} if keys in steps else {need: {"result": "failure", "outputs": Open()} for need in file.needs(job)}
+        text = condition_of(steps[keys].value if keys in steps else one.placed.value)
+        holds = evaluate_condition(text, {**one.placed.contexts, "needs": needs}, is_well=False, has_failed=True)
+        # The outputs of a job may say that it did well: not so of another, or what Fatwheel says before it builds.
+        others = [need for need in needs if not re.search(rf"\b{need}\.(?!outputs\.(?:any|channel)\b)", text)]
+        asks = any(ASKS.search(step.condition + step.run + str(step.given)) for step in file.steps_of(job))
+        if (holds or (holds is None and others)) and (needs or keys in steps) and not asks:
+            what = f"{job} publishes to {one.what} also where {' or '.join(others or needs) or 'a step before'} failed"
+            weight = Weight.WARNING if one.what == GITHUB else Weight.ERROR
+            yield report("after-failure", file.where((*keys, "if")), what, weight=weight)
 
 
 def check_own_releases(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -249,8 +261,7 @@ def check_own_releases(file: WorkflowDocument, known: WorkflowSet) -> Iterator[D
     done = {one.where for one in elsewhere}  # by a run that waits for no release
     for one in (one for one in found if is_own and one.where not in done):
         what = f"{one.placed.name} waits for a release that a workflow makes with the token of its job"
-        why = "what that token does starts no run: nothing is published, and nothing says so"
-        yield DoctorFinding("own-token", Weight.WARNING, one.where, what, why, "publish in the run that makes it")
+        yield report("own-token", one.where, what)
 
 
 def _is_by_own_token(release: Publication) -> bool:
@@ -267,9 +278,7 @@ def check_runs_apart(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorF
     for job, value in file.jobs.items() if not is_apart else ():
         steps = [step for step in file.steps_of(job) if COMMAND.search(step.run)]
         if steps and "concurrency" not in value:
-            what, why = f"two runs of {job} may publish at once", "each changes what the other one reads"
-            how = "in that job: `concurrency: { group: publish, queue: max }`"
-            yield DoctorFinding("concurrency", Weight.WARNING, file.where((*steps[0].keys, "run")), what, why, how)
+            yield report("concurrency", file.where((*steps[0].keys, "run")), f"two runs of {job} may publish at once")
 
 
 def check_pypi_jobs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -283,9 +292,8 @@ def check_pypi_jobs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doct
             asked |= built.get(needed, {})
         if asked and not any(outline is None or outline.is_for_pypi for outline in asked.values()):
             what = f"{job} is skipped for every tag, as nothing of {' or '.join(asked)} goes to PyPI"
-            why = "the release is green, and PyPI has none of its files"
             how = f"in {next(iter(asked))}: `publish: {{ pypi: wheels }}`"
-            yield DoctorFinding("skipped", Weight.ERROR, file.where(("jobs", job, "if")), what, why, how)
+            yield report("skipped/config", file.where(("jobs", job, "if")), what, how)
 
 
 def check_environment_names(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -294,9 +302,8 @@ def check_environment_names(file: WorkflowDocument, known: WorkflowSet) -> Itera
     for keys, name in _environments(file):
         close = [one for one in names if one.lower() != name.lower() and _is_one_letter_off(one, name)]
         if close and sum(one == name for other in known.workflows for _, one in _environments(other)) == 1:
-            what, why = f"the environment {one_line(name)} is named once", "GitHub creates it, open to every branch"
             how = f'did you mean "{one_line(close[0])}"?'
-            yield DoctorFinding("environment-near", Weight.WARNING, file.where(keys), what, why, how)
+            yield report("environment-near", file.where(keys), f"the environment {one_line(name)} is named once", how)
 
 
 def _environments(file: WorkflowDocument) -> Iterator[tuple[Keys, str]]:
@@ -352,17 +359,14 @@ def check_configs(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doctor
         outline = _outline(config, known)
         if (known.fetch("", config, "") if config else read_outline(known.fetch, CONFIG_FILE)) is None:
             what = f"there is no {one_line(config) or CONFIG_FILE} in the repository"
-            why = "the run fails in its first job"  # see `config.location`
             candidates = [name for name in known.names if name.endswith((".yml", ".yaml", ".toml"))]
-            yield DoctorFinding("config", Weight.ERROR, file.where(keys), what, why, nearest(config, candidates))
+            yield report("config", file.where(keys), what, nearest(config, candidates))
         elif outline and start.event == "push" and start.is_tag:
             if any(_takes(file, f"refs/tags/{_example(outline, version)}") for version in VERSIONS):
                 continue
             example = _example(outline, VERSIONS[0])
             what = f"no tag of {config or CONFIG_FILE}, such as {example}, starts {file.path}"
-            why = "a release's tag starts nothing, and the tags that do start it are refused"
-            how = f'in `tags:`: "{_example(outline, "*")}"'
-            yield DoctorFinding("tags", Weight.ERROR, file.where(("on", "push", "tags")), what, why, how)
+            yield report("tags", file.where(("on", "push", "tags")), what, f'in `tags:`: "{_example(outline, "*")}"')
 
 
 def _example(outline: ConfigOutline, version: str) -> str:
@@ -418,14 +422,10 @@ def check_conditions(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorF
     for keys, value, matters in places:
         text = condition_of(value)
         if expressions_of(text) and (whole_expression(text) is None or not text.endswith("}}")):
-            what = f"the condition {one_line(text.strip(), 60)} always holds"
-            why, how = "text around `${{ }}` makes it a text, which is true", "one `${{ }}` around the whole condition"
-            yield DoctorFinding("condition-true", Weight.ERROR, file.where(keys), what, why, how)
+            yield report("condition-true", file.where(keys), f"the condition {one_line(text.strip(), 60)} always holds")
         elif matters and "github." in text and not _can_hold(file, text):  # `false` is meant so
             what = f"no event of this workflow meets the condition of {keys[1]}"
-            why = "it never runs, and is shown as skipped"
-            how = f"the events are {', '.join(file.triggers)}"
-            yield DoctorFinding("condition-false", Weight.ERROR, file.where(keys), what, why, how)
+            yield report("condition-false", file.where(keys), what, f"the events are {', '.join(file.triggers)}")
 
 
 def _can_hold(file: WorkflowDocument, text: str) -> bool:
@@ -458,6 +458,7 @@ RELEASE_RULES = (
     check_cancelling,
     check_publishers,
     check_skips,
+    check_failures,
     check_own_releases,
     check_runs_apart,
     check_pypi_jobs,

@@ -16,6 +16,7 @@ from ci_tools.doctor.report import (
     RepositoryTag,
     Unseen,
     Weight,
+    report,
     report_unseen,
 )
 from ci_tools.doctor.workflows import EXPRESSION, Used
@@ -33,21 +34,15 @@ DISABLED = {
 def check_archival(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield a finding if the repository is archived."""
     if facts.is_archived:
-        how = f"gh repo unarchive {facts.repository}"
-        yield DoctorFinding("archived", Weight.ERROR, facts.repository, "it is archived", "no workflow runs in it", how)
+        yield report("archived", facts.repository, "it is archived", f"gh repo unarchive {facts.repository}")
 
 
 def check_callers(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     """Yield the files that cannot be read, and a finding if no workflow calls Fatwheel."""
     for path, reason in facts.unread:
-        page = f"{facts.page}/blob/{facts.branch}/{path}"
-        what, why = f"not seen: {reason}", "its effect on a release is not known"
-        yield DoctorFinding("unread", Weight.UNSEEN, path, what, why, page)
+        yield report("unread", path, f"not seen: {reason}", f"{facts.page}/blob/{facts.branch}/{path}")
     if not facts.callers and not facts.unread:
-        what = f"no workflow on {facts.branch} calls Fatwheel"
-        how = "add a job with `uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z`"
-        why = "nothing is released automatically"
-        yield DoctorFinding("no-caller", Weight.WARNING, ".github/workflows", what, why, how)
+        yield report("no-caller", ".github/workflows", f"no workflow on {facts.branch} calls Fatwheel")
 
 
 def check_policy(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
@@ -58,22 +53,20 @@ def check_policy(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     page = facts.settings("actions")
     if not facts.policy.is_enabled:
         how = f"{page}, or: gh api -X PUT repos/{facts.repository}/actions/permissions -F enabled=true"
-        yield DoctorFinding("actions-disabled", Weight.ERROR, ACTIONS, "Actions are off", "no job runs", how)
+        yield report("actions-disabled", ACTIONS, "Actions are off", how)
         return
     for used in list_once(_list_uses(facts)):
         yield from _check_use(facts, facts.policy, used)
 
 
 def _check_use(facts: RepositoryFacts, policy: Policy, used: Used) -> Iterator[DoctorFinding]:
-    page, why = facts.settings("actions"), "a run that uses it ends before its first job"
     if policy.pins and not used.is_workflow and not COMMIT.fullmatch(used.ref):  # workflows may be called by tag
         what = f"{used} is not a full commit SHA, and the repository accepts no other actions"
-        yield DoctorFinding("sha-required", Weight.ERROR, used.where, what, why, "pin the commit, or a newer Fatwheel")
+        yield report("sha-required", used.where, what)
     verdict = _is_allowed(facts, policy, used)
-    allow = f'{page}: allow "{used.repository}{"/**" * bool(used.path)}@**"'
+    allow = f'{facts.settings("actions")}: allow "{used.repository}{"/**" * bool(used.path)}@**"'
     if verdict is False:
-        what = f"{used.repository} is not among the actions that may run"
-        yield DoctorFinding("not-allowed", Weight.ERROR, used.where, what, why, allow)
+        yield report("not-allowed", used.where, f"{used.repository} is not among the actions that may run", allow)
     elif verdict is None:
         needs = f"a person who checks whether its creator is verified, or the list includes it; or {allow}"
         yield report_unseen(used.where, Unseen(f"whether {used.repository} may run", needs))
@@ -114,12 +107,10 @@ def check_default_permissions(facts: RepositoryFacts) -> Iterator[DoctorFinding]
         first = "" if is_safe else f"first give `permissions:` to each of {', '.join(bare) or 'the jobs not seen'}; "
         command = f"gh api -X PUT repos/{facts.repository}/actions/permissions/workflow"
         how = f"{first}{command} -f default_workflow_permissions=read, or {page}"
-        what, why = "jobs may write by default", "any code in a job can change the repository and its releases"
         fix = Fix(Kind.READ_BY_DEFAULT, "") if is_safe else None  # else a job could fail by the fix
-        yield DoctorFinding("default-write", Weight.WARNING, ACTIONS, what, why, how, fix)
+        yield report("default-write", ACTIONS, "jobs may write by default", how, fix)
     if facts.default.approves:
-        what, why = "workflows may approve pull requests", "a workflow could approve a change that nobody has reviewed"
-        yield DoctorFinding("approves", Weight.HINT, ACTIONS, what, why, page)
+        yield report("approves", ACTIONS, "workflows may approve pull requests", page)
 
 
 def check_states(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
@@ -133,8 +124,7 @@ def check_states(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
             name = shlex.quote(workflow.path.rpartition("/")[2])
             fix = Fix(Kind.ENABLE_WORKFLOW, workflow.path) if state == "disabled_inactivity" else None
             how = f"gh workflow enable {name} -R {facts.repository}"
-            why = "neither its schedule nor a tag starts it"
-            yield DoctorFinding("disabled", Weight.ERROR, workflow.path, DISABLED[state], why, how, fix)
+            yield report("disabled", workflow.path, DISABLED[state], how, fix=fix)
 
 
 def check_immutability(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
@@ -143,10 +133,8 @@ def check_immutability(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
     if isinstance(facts.is_immutable, Unseen):
         yield report_unseen(GENERAL, facts.is_immutable)
     elif not facts.is_immutable:
-        what = "releases can be changed after they are published"
-        why = "anyone who gets a token could replace the files of a release, and its tag"
         how = f"{page}: Releases, Enable release immutability"
-        yield DoctorFinding("mutable", Weight.HINT, GENERAL, what, why, how)
+        yield report("mutable", GENERAL, "releases can be changed after they are published", how)
 
 
 def check_own_workflows(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
@@ -161,14 +149,11 @@ def check_own_workflows(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
         for name, is_apart in outline.platforms.items() if isinstance(outline, ConfigOutline) else ():
             both = own.get((path, name)) if path in shared else None  # in another config it is another platform
             if is_apart and (path, name) not in own:
-                what = f"no workflow calls platform.yml for {name}"
-                why = "with `own-workflow: true`, no other workflow builds it"
                 how = f"a job that calls platform.yml with `platform: {name}`, or no `own-workflow`"
-                yield DoctorFinding("own-workflow", Weight.WARNING, path, what, why, how)
+                yield report("own-workflow", path, f"no workflow calls platform.yml for {name}", how)
             if not is_apart and both:
                 what = f"{both.name} builds {name}, and so does {shared[path].name}"
-                why, how = "its wheels are built twice", f"in {path}: `own-workflow: true` for {name}"
-                yield DoctorFinding("built-twice", Weight.WARNING, both.where, what, why, how)
+                yield report("built-twice", both.where, what, f"in {path}: `own-workflow: true` for {name}")
 
 
 def _list_uses(facts: RepositoryFacts) -> Iterator[Used]:
@@ -196,10 +181,9 @@ def check_pins(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
         tags = facts.tags.get(used.repository.lower(), ())
         if named := used.placeholders:
             are = "are placeholders" if named[1:] else "is a placeholder"
-            what = f"{' and '.join(named)} in {used} {are} of the documentation"
-            why, page = "the run ends before its first job", "https://github.com/OWNER/fatwheel"
+            page = "https://github.com/OWNER/fatwheel"
             how = f"OWNER: whose Fatwheel it is; SHA: all 40 digits of a commit, as `git ls-remote {page}` lists them"
-            yield DoctorFinding("placeholder", Weight.ERROR, used.where, what, why, how)
+            yield report("placeholder", used.where, f"{' and '.join(named)} in {used} {are} of the documentation", how)
         elif isinstance(tags, Unseen):
             yield report_unseen(used.where, tags)
         else:
@@ -208,10 +192,8 @@ def check_pins(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
 
 
 def _moving(used: Used, tags: tuple[RepositoryTag, ...]) -> Iterator[DoctorFinding]:
-    what = f"{used} is a tag or a branch, which can be moved"
-    why = "anyone who moves it runs code in your release"
     how = pinned_use(used, newest_release(tags, used.ref))
-    yield DoctorFinding("moving", Weight.WARNING, used.where, what, why, how)
+    yield report("moving", used.where, f"{used} is a tag or a branch, which can be moved", how)
 
 
 def _check_pin(facts: RepositoryFacts, used: Used, tags: tuple[RepositoryTag, ...]) -> Iterator[DoctorFinding]:
@@ -223,14 +205,13 @@ def _check_pin(facts: RepositoryFacts, used: Used, tags: tuple[RepositoryTag, ..
     else:
         count = facts.behind.get((used.repository.lower(), used.ref), 0)
         if count is None:
-            what, why = f"{used.repository} has no commit {used.ref[:12]}", "the run ends before its first job"
-            yield DoctorFinding("no-commit", Weight.ERROR, used.where, what, why, pinned_use(used, newest))
+            what = f"{used.repository} has no commit {used.ref[:12]}"
+            yield report("no-commit", used.where, what, pinned_use(used, newest))
         behind = f"a commit without a release, {count} behind" if count else ""
     if behind and newest:
         weight = Weight.WARNING if used.is_fatwheel else Weight.HINT  # the others have their own reasons to wait
         what = f"{used.repository} is at {behind} {newest.name}"
-        why, how = "the fixes since then are missing", pinned_use(used, newest)
-        yield DoctorFinding("behind", weight, used.where, what, why, how)
+        yield report("behind", used.where, what, pinned_use(used, newest), weight=weight)
 
 
 def _is_between(tag: RepositoryTag, own: RepositoryTag, newest: RepositoryTag) -> bool:

@@ -1,4 +1,4 @@
-"""Rules for what jobs run on: labels of runners with their dates, images, shells, and functions of expressions."""
+"""Rules for what jobs run on: labels of runners with their dates, images, shells, and matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ci_tools.catalog import tables
 from ci_tools.catalog.runner_labels import RunnerLabels, is_hosted, runner_labels
 from ci_tools.config.project_catalog import DEFAULT_FILE
 from ci_tools.doctor.documents import (
-    LITERAL,
     Keys,
     WorkflowDocument,
     expressions_of,
@@ -22,18 +21,14 @@ from ci_tools.doctor.documents import (
     table_of,
 )
 from ci_tools.doctor.expressions import Open, evaluate_condition, fill
-from ci_tools.doctor.expressions.values import FUNCTIONS
 from ci_tools.doctor.placed_jobs import MAX_ROWS, rows_of, see_row, starts_of
-from ci_tools.doctor.report import DoctorFinding, Weight
+from ci_tools.doctor.report import DoctorFinding, Weight, report
 from ci_tools.doctor.walk import place_jobs
 from ci_tools.doctor.workflow_set import WorkflowSet
 from ci_tools.doctor.workflows import TRUSTED_PUBLISHER
 from ci_tools.errors import InputError, nearest
 from ci_tools.formats.toml_file import find_table
 
-# https://docs.github.com/en/actions/reference/workflows-and-actions/expressions#functions
-KNOWN = ("always", "cancelled", "contains", "failure", "hashfiles", "success", *FUNCTIONS)
-CALLED = re.compile(r"(?<![\w.-])([A-Za-z_]\w*)\s*\(")
 NEAR = dt.timedelta(days=180)  # before the end of a label, from when on it is reported
 # That GitHub knows by name: Workflow syntax, `jobs.<job_id>.steps[*].shell`.
 SHELLS = frozenset({"bash", "cmd", "powershell", "pwsh", "python", "sh"})
@@ -66,8 +61,7 @@ def check_labels(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorF
         hosted = [label for label in items_of(runs_on) if is_hosted(str(label))]  # one's own may have them all
         if len(hosted) > 1 and isinstance(runs_on, list):
             what = f"{job} asks for a runner with all of {', '.join(map(str, hosted))}"
-            why, how = "no runner has them all: the job waits for a day, then fails", "one label, or a matrix of them"
-            yield DoctorFinding("labels-together", Weight.ERROR, file.where(keys), what, why, how)
+            yield report("labels-together", file.where(keys), what)
             continue
         for label, where in dict.fromkeys(_labels(file, job, runs_on, keys, known)):
             yield from _check_label(job, label, where, known)
@@ -121,10 +115,9 @@ def _check_label(job: str, label: str, where: str, known: WorkflowSet) -> Iterat
         yield DoctorFinding("runner-gone", weight, where, what, why, f"`{row['instead']}`")
     elif correction := labels.correct(label):
         what = f"{job} runs on {one_line(label)}, a label that none of GitHub's runners has"
-        why = "unless a runner of yours has it, the job waits for a day, then fails"
         is_named = any(name.startswith(f"{one}-") for one in labels.current)  # as owners name their larger runners
         weight = Weight.WARNING if is_named else Weight.ERROR
-        yield DoctorFinding("runner-unknown", weight, where, what, why, correction)
+        yield report("runner-unknown", where, what, correction, weight=weight)
 
 
 def check_containers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -138,17 +131,12 @@ def check_containers(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doc
         seen = _see(file, job, known)
         others = [] if is_computed(image) else _list_others(_fill(value.get("runs-on"), seen))  # or none in their rows
         if others:
-            what, why = f"{job} runs in a container on {others[0]}", "only Linux runners have containers: the job fails"
-            how = "`runs-on: ubuntu-24.04`, or no container"
-            yield DoctorFinding("container", Weight.ERROR, file.where(keys), what, why, how)
+            yield report("container/job", file.where(keys), f"{job} runs in a container on {others[0]}")
         scripted = [step.action for step in file.steps_of(job) if step.action.startswith("actions/")]
         for one in map(one_line, sorted(_fill(image, seen))):
             yield from _check_image(job, one, file.where(keys))
             if OLD_IMAGE.search(one) and scripted and "/__e/" not in str(container):  # where a Node for it may be put
-                what = f"{job} uses {scripted[0]} in {one}"
-                why = "its C library is too old for the Node that runs actions: the step fails"
-                how = "an image of manylinux_2_28 or later, or `docker run` in a step"
-                yield DoctorFinding("image", Weight.ERROR, file.where(keys), what, why, how)
+                yield report("image/old", file.where(keys), f"{job} uses {scripted[0]} in {one}")
 
 
 def _check_image(job: str, image: str, where: str) -> Iterator[DoctorFinding]:
@@ -157,12 +145,11 @@ def _check_image(job: str, image: str, where: str) -> Iterator[DoctorFinding]:
     kinds = (*table["current"], *table["gone"])
     names = {f"{kind}{arch}": kind for kind in kinds for arch in ("", *(f"_{one}" for one in table["architectures"]))}
     if found and found[1] not in names:  # only of PyPA's are all names known
-        what, why = f"{job} runs in {image}, which PyPA does not build", "the job cannot start"
-        yield DoctorFinding("image", Weight.ERROR, where, what, why, nearest(found[1], names))
+        what = f"{job} runs in {image}, which PyPA does not build"
+        yield report("image/unknown", where, what, nearest(found[1], names))
     elif found and names[found[1]] in table["gone"]:
         what = f"{job} runs in {image}, which PyPA has not built since {table['gone'][names[found[1]]]}"
-        why = "it has no newer Python and no fixes"
-        yield DoctorFinding("image", Weight.WARNING, where, what, why, "an image of manylinux_2_28 or later")
+        yield report("image/gone", where, what)
 
 
 def check_systems(file: WorkflowDocument, known: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -172,9 +159,8 @@ def check_systems(file: WorkflowDocument, known: WorkflowSet) -> Iterator[Doctor
             seen = _see(file, step.job, known)
             seen = [one for one in seen if evaluate_condition(step.condition, one, is_well=None) is not False]
             for label in _list_others(_fill(file.jobs[step.job].get("runs-on"), seen)):
-                what, why = f"{step.action} runs in a container, and {step.job} on {one_line(label)}", "the step fails"
-                where, how = file.where((*step.keys, "uses")), "a job of its own with `runs-on: ubuntu-24.04`"
-                yield DoctorFinding("container", Weight.ERROR, where, what, why, how)
+                what = f"{step.action} runs in a container, and {step.job} on {one_line(label)}"
+                yield report("container/action", file.where((*step.keys, "uses")), what)
 
 
 def check_shells(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
@@ -182,30 +168,25 @@ def check_shells(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFindi
     for keys, shell in strings(file.value):
         is_shell = keys[-1] == "shell" and (keys[-2] == "run" or keys[-3:-2] == ("steps",)) and not is_computed(shell)
         if is_shell and shell not in SHELLS and "{0}" not in shell:
-            what, why = f"there is no shell {one_line(shell)}", "the step fails"
-            yield DoctorFinding("shell", Weight.ERROR, file.where(keys), what, why, nearest(shell, SHELLS))
+            yield report("shell", file.where(keys), f"there is no shell {one_line(shell)}", nearest(shell, SHELLS))
 
 
 def check_matrices(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
-    """Yield the matrices with more rows than GitHub runs, or with none."""
+    """Yield the matrices with more rows than GitHub runs, or with none, and what they exclude without having it."""
     for job, value in file.jobs.items():
-        rows = rows_of(value, Open())
+        rows, keys = rows_of(value, Open()), ("jobs", job, "strategy", "matrix")
+        matrix = table_of(table_of(value.get("strategy")).get("matrix"))
+        names = matrix.keys() - {"exclude", "include"}
+        for number, row in enumerate(items_of(matrix.get("exclude"))):
+            for name in (name for name in table_of(row) if name not in names):
+                where, what = (
+                    file.where((*keys, "exclude", number, name)),
+                    f"its matrix has no {one_line(name)}",
+                )
+                yield report("matrix-name/exclude", where, what, nearest(name, names))
         if rows is not None and (len(rows) > MAX_ROWS or not rows):  # `exclude` took them all
             what = f"the matrix of {job} has {len(rows)} rows" if rows else f"the matrix of {job} has no row"
-            why = "GitHub refuses the run: a matrix holds 1 to 256 jobs"
-            where = file.where(("jobs", job, "strategy", "matrix"))
-            yield DoctorFinding("matrix-size", Weight.ERROR, where, what, why, "several jobs, or rows that do more")
+            yield report("matrix-size", file.where(keys), what)
 
 
-def check_functions(file: WorkflowDocument, _: WorkflowSet) -> Iterator[DoctorFinding]:
-    """Yield the functions in expressions that GitHub does not have."""
-    for keys, text in strings(file.value):
-        for part in expressions_of(text, is_condition=keys[-1:] == ("if",)):
-            for name in CALLED.findall(LITERAL.sub("''", part)):  # a text may look like a call
-                if name.lower() not in KNOWN:
-                    what, why = f"no function of expressions is called {name}", "GitHub refuses the file"
-                    how = nearest(name.lower(), KNOWN)
-                    yield DoctorFinding("function", Weight.ERROR, file.where(keys), what, why, how)
-
-
-RUNNER_RULES = (check_functions, check_labels, check_containers, check_systems, check_shells, check_matrices)
+RUNNER_RULES = (check_labels, check_containers, check_systems, check_shells, check_matrices)

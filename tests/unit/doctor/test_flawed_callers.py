@@ -63,7 +63,7 @@ def test_an_artifact_has_a_name_that_its_upload_takes(name: str, refused: str, t
     [("startWith(github.ref, 'a(b')", 'did you mean "startswith"?'), ("!cancelled() && HashFiles('x') != ''", "")],
 )
 def test_an_expression_calls_a_function_that_there_is(condition: str, edit: str, tmp_path: Path) -> None:
-    text = f'on: push\njobs: {{ a: {{ runs-on: ubuntu-24.04, if: "{condition}", steps: [{{ run: echo (a) }}] }} }}\n'
+    text = f'on: push\njobs: {{ a: {{ runs-on: ubuntu-24.04, steps: [{{ if: "{condition}", run: echo (a) }}] }} }}\n'
     found = findings(tmp_path, {".github/workflows/logs.yml": text})
     assert [one.how for one in found if one.rule == "function"] == [edit] * bool(edit)
 

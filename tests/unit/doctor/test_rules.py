@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_tools.doctor.report import (
+    FINDINGS,
     Default,
     DoctorFinding,
     GithubEnvironment,
@@ -20,6 +21,7 @@ from ci_tools.doctor.report import (
     Weight,
 )
 from ci_tools.doctor.rules import diagnose
+from ci_tools.doctor.rules.expressions import MISTAKES
 from tests.builders.repository_facts import CALLED, FACTS, FATWHEEL, NEW, OLD, found, with_job, workflow
 
 ROOT = Path(__file__).parents[3]
@@ -280,9 +282,10 @@ def test_every_finding_says_all_that_a_reader_needs() -> None:
 
 def test_the_guide_has_every_rule() -> None:
     guide = (ROOT / "docs/how-to/check-a-repository.md").read_text(encoding="utf-8")
-    others = ("doctor/report.py", "github/workflow_keys.py")
-    modules = [*sorted((ROOT / "ci_tools/doctor/rules").glob("*.py")), *(ROOT / "ci_tools" / name for name in others)]
+    modules = [*(ROOT / "ci_tools/doctor/rules").glob("*.py"), ROOT / "ci_tools/github/workflow_keys.py"]
     code = "\n".join(path.read_text(encoding="utf-8") for path in modules)
-    rules = set(re.findall(r'(?:Finding\(|Flaw\(|_unknown\(\s*file, [\w.]+,)\s*"([a-z-]+)"', code))
+    rules = {*re.findall(r'(?:Finding|Flaw)\(\s*"([a-z-]+)"', code), *(name.partition("/")[0] for name in FINDINGS)}
     rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \|", guide, re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"[a-z-]+", row)} == rules
+    said = [*re.findall(r'report\(\s*f?"([a-z-]+)', code), *(row.get("rule", "comparison") for row in MISTAKES)]
+    assert {name.partition("/")[0] for name in said} | {"unseen"} == {name.partition("/")[0] for name in FINDINGS}
