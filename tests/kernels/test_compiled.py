@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -59,12 +60,18 @@ class Formats(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch 2.13 warns of its own code
-@pytest.mark.filterwarnings("ignore:The distutils package:DeprecationWarning")  # which inductor finds in Python 3.11
+@pytest.mark.filterwarnings("ignore:The distutils package:DeprecationWarning", "ignore:Reliance on distutils")
 @pytest.mark.parametrize(
     "backend", [pytest.param("aot_eager", marks=pytest.mark.slow), pytest.param("inductor", marks=pytest.mark.long)]
 )
-def test_modules_compile_without_a_break(backend: str) -> None:
-    """All formats in one graph, which is compiled for one shape, and then for those that it may have."""
+def test_modules_compile_without_a_break(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All formats in one graph, which is compiled for one shape, and then for those that it may have.
+
+    Inductor imports setuptools. Once a process has looked for pip, as tests/conftest.py does, Python's own distutils is
+    the only one that a setuptools of Python 3.11 finds, and it takes that one only if it is told to.
+    """
+    if sys.version_info < (3, 12):
+        monkeypatch.setenv("SETUPTOOLS_USE_DISTUTILS", "stdlib")
     formats = Formats()
     torch.compiler.reset()
     compiled = torch.compile(formats, fullgraph=True, backend=backend)
