@@ -32,24 +32,11 @@ TARGET = "linux-aarch64"  # the host, in our words, of the wheels that are compi
 FROM = "linux-x86_64"
 COMPILER = f"{TRIPLE}-g++"
 ARM_LIBRARIES = "targets/sbsa-linux/lib"  # of a CUDA toolkit that compiles for Arm servers as well
-TOOLCHAIN = f"""\
-set(CMAKE_SYSTEM_NAME Linux)
-set(CMAKE_SYSTEM_PROCESSOR aarch64)
-set(CMAKE_C_COMPILER {TRIPLE}-gcc)
-set(CMAKE_CXX_COMPILER {TRIPLE}-g++)
-set(CMAKE_CUDA_HOST_COMPILER {TRIPLE}-g++)
-"""
+TOOLCHAIN = Path(__file__).with_name("cross.cmake").read_text(encoding="utf-8").replace("TRIPLE", TRIPLE)
 # What sysconfig says of this machine's Python, with the names that end the libraries of an Arm one. The two have the
 # same headers: pyconfig.h of a 64-bit Linux differs in nothing that an extension reads.
 SETTINGS = "_fatwheel_sysconfig"
-VARIABLES = f"""\
-import importlib, sys
-
-own = f"_sysconfigdata_{{sys.abiflags}}_{{sys.platform}}_{{getattr(sys.implementation, '_multiarch', '')}}"
-build_time_vars = dict(importlib.import_module(own).build_time_vars)
-for name in ("EXT_SUFFIX", "SOABI", "MULTIARCH"):
-    build_time_vars[name] = build_time_vars[name].replace("x86_64-linux-gnu", "{TRIPLE}")
-"""
+VARIABLES = Path(__file__).with_name("cross-sysconfig.txt").read_text(encoding="utf-8").replace("TRIPLE", TRIPLE)
 MESON = "mesonpy"
 RUST = frozenset({"maturin", "setuptools-rust"})
 TAKES = SETUPTOOLS | scikit_build_core.BACKENDS | {MESON}  # a compiler for another machine, from here or by a variable

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ci_tools.github.client import Hub
 
 PERMISSION = "issues"
+ISSUE = Path(__file__).with_name("issue.txt").read_text(encoding="utf-8")
 MAX_TITLE = 200  # characters; GitHub allows 256
 MAX_REASON = 600  # characters
 SERVER = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?")
@@ -266,26 +267,11 @@ def _title(told: News) -> str:
 def _body(told: News, record: Record) -> str:
     """Return the text of the issue; it begins with the marker and the record."""
     times = "once" if record.times == 1 else f"{record.times:,} times"
-    results = ", ".join(told.results)
-    return f"""{told.marker}
-{record}
-{_mention(told)}The scheduled runs of **{told.platform}** ({code(told.config)}) fail: {times} since {record.since}.
-
-| | |
-|---|---|
-| latest run | {told.run} |
-| its jobs | {results} |
-| owner | {_describe_owner(told)} |
-
-What to do:
-
-1. Look at the run: the page of its summary says what failed, and its artifacts `fatwheel-logs-…` have the logs.
-2. See which jobs the platform has: {code(f"fatwheel plan {shlex.quote(told.config)} --only {told.platform}")}
-3. Build one on a machine of its kind: {code(f"fatwheel build {shlex.quote(told.config)} --job JOB --out dist")}
-4. Until somebody has time for it, `enabled: false` in the platform's part of the config turns it off.
-
-Each scheduled run that fails brings this text up to date, and the first one that does not closes the issue.
-"""
+    quoted = shlex.quote(told.config)
+    commands = {"plan": f"plan {quoted} --only {told.platform}", "build": f"build {quoted} --job JOB --out dist"}
+    shown = {name: code(f"fatwheel {command}") for name, command in commands.items()}
+    named = {"mention": _mention(told), "owner": _describe_owner(told), "config": code(told.config)}
+    return ISSUE.format(told=told, record=record, times=times, results=", ".join(told.results), **named, **shown)
 
 
 def _mention(told: News) -> str:

@@ -26,16 +26,7 @@ LINK = "160000"  # the mode of a submodule in git's index
 SUBMODULE = f"{LINK} commit "  # how `git ls-tree` marks one
 # A filter such as that of Git LFS has been applied to the files, or has not: none runs again.
 ATTRIBUTES = "* -filter\n"
-CONFIG = """\
-[core]
-\tautocrlf = false
-\tsafecrlf = false
-\tlooseCompression = 0
-[gc]
-\tauto = 0
-[submodule]
-\tactive = .
-"""
+CONFIG = Path(__file__).with_name("checkout.gitconfig").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from abi3info import DATAS, FUNCTIONS, MACROS, STRUCTS, TYPEDEFS  # type: ignore[import-untyped]  # it has no types
 
+from ci_tools.catalog.tables import read
 from ci_tools.model.versions import Minor
 from ci_tools.source.includes import (
     INCLUDE,
@@ -33,25 +34,7 @@ UNDONE = "undef"
 VERSION = re.compile(r"\b0[xX]0?([0-9a-fA-F])([0-9a-fA-F]{2})[0-9a-fA-F]{4}")  # as in PY_VERSION_HEX
 CALL = re.compile(r"\b(_?Py[A-Z]\w*|_Py_\w+|Py_[A-Z]\w*)\s*\(")
 STRUCTURE = re.compile(r"\bPyTypeObject\s+\w+\s*(?:=|\{)|->\s*(?:tp|ob|nb|sq|mp)_\w+")
-# Macros and inline functions of the limited API that abi3info does not list. They were found with a compiler.
-CHECKED = (
-    "AnySet Bool ByteArray Bytes CFunction Callable Capsule Complex Dict ExceptionClass ExceptionInstance "
-    "Float FrozenSet Index Iter List Long Mapping MemoryView Module Number Range Sequence Set Slice "
-    "Tuple Type Unicode Weakref"
-)
-ALWAYS = re.compile(
-    rf"""
-    Py(?:{CHECKED.replace(" ", "|")})_Check(?:Exact)?
-    | PyArg_\w+ | PyInit_\w+ | PyDoc_STR(?:VAR)? | PyMODINIT_FUNC | PyVarObject_HEAD_INIT
-    | PyModule_(?:Create|AddIntMacro|AddStringMacro) | PyType_(?:HasFeature|FastSubclass)
-    | PyObject_(?:New|NewVar|Del|TypeCheck|MALLOC|REALLOC|FREE|INIT|HEAD_INIT)
-    | PyMem_(?:New|Resize|Del|MALLOC|REALLOC|FREE|NEW|RESIZE|DEL)
-    | Py_X?(?:INCREF|DECREF) | Py_(?:BEGIN|END|BLOCK|UNBLOCK|RETURN)_\w+
-    | Py_(?:CLEAR|VISIT|UNUSED|TYPE|SIZE|REFCNT|IS_TYPE|SET_SIZE)
-    | Py_(?:ABS|MIN|MAX|CHARMASK|ARRAY_LENGTH|STRINGIFY|UNREACHABLE)
-    """,
-    re.VERBOSE,
-)
+ALWAYS = re.compile("|".join(read("limited_api")["names"]))  # macros that abi3info does not list
 
 
 class Limit(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.config.upstream.module_names import CONDITIONAL, VALUE, ModuleNames, list_declared, read_names
@@ -26,16 +27,7 @@ if TYPE_CHECKING:
 # ruff: noqa: SIM905 - as words they fit on a page
 # The modules that build scripts ask: what torch is, what its builder has, and how extensions are built.
 NAMES = "names"  # the key of a release in the catalog with the names of its modules
-MODULES = (
-    "torch torch.__config__ torch._C torch.accelerator torch.backends torch.backends.cpu torch.backends.cuda "
-    "torch.backends.cudnn torch.backends.cusparselt torch.backends.kleidiai torch.backends.mha torch.backends.miopen "
-    "torch.backends.mkl torch.backends.mkldnn torch.backends.mps torch.backends.nnpack torch.backends.openmp "
-    "torch.backends.opt_einsum torch.backends.quantized torch.backends.xeon torch.backends.xnnpack torch.cpu "
-    "torch.cuda torch.cuda.nccl torch.mps torch.torch_version torch.utils torch.utils._cpp_extension_versioner "
-    "torch.utils._triton torch.utils.collect_env torch.utils.cpp_backtrace torch.utils.cpp_extension "
-    "torch.utils.file_baton torch.utils.hipify torch.utils.hipify.constants torch.utils.hipify.hipify_python "
-    "torch.version torch.xpu".split()
-)
+MODULES = Path(__file__).with_name("torch_modules.txt").read_text(encoding="utf-8").split()
 STUB = "torch._C"  # compiled code; its stub lists functions that not every build has, and lacks others
 FLAGS, OF_TORCH = ("_bool",), ("dtype", "layout", "memory_format", "qscheme")  # annotations in it of what each has
 MAX_READ = 1 << 25  # bytes of one wheel

@@ -12,7 +12,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.machine import python as interpreter
 from ci_tools.model.versions import Python
-from ci_tools.observe.inside.standard_library.values import OF_NO_CELL
+from ci_tools.observe.inside.standard_library.values import KNOWN_IN
 from tests.builders.library import holds
 from tests.maintain import library_table
 
@@ -103,7 +103,7 @@ def test_a_constant_that_differs_between_pythons_is_known() -> None:
         for program in programs
     ]
     tables = [json.loads(one.stdout.splitlines()[-1]) for one in ended]
-    known = {(module, name) for module, names in OF_NO_CELL.items() for name in names.split()}
+    known = {(module, name) for module, names in KNOWN_IN[""].items() for name in names.split()}
     values: dict[tuple[str, str], set[str]] = {}
     for table in tables:
         for module, names in table.items():

@@ -18,7 +18,8 @@ from tests.builders.library import HEAD, WAYS, answers, holds, observe_lines
 pytestmark = pytest.mark.slow  # many real processes
 
 TABLE = json.loads(STANDARD_LIBRARY.read_text(encoding="utf-8"))
-DOUBTFUL = {module: set(names.split()) for names_of, _ in KNOWN_IN for module, names in names_of.items()}
+DOUBTFUL = {module: set(names.split()) for names_of in KNOWN_IN.values() for module, names in names_of.items()}
+SAMPLES = Path(__file__).parents[2] / "samples"
 METHODS = {row.partition(".")[2] for names in TABLE.values() for row in names}
 CELLS = [("linux", "3.10"), ("linux", "3.13"), ("macos", "3.12"), ("windows", "3.11"), ("windows", "3.14t")]
 
@@ -66,66 +67,7 @@ def test_a_python_that_the_build_starts_has_the_same_names(tmp_path: Path) -> No
 # ---------------------------------------------------------------- what differs under one name
 
 # Each holds on Windows alone.
-OF_WINDOWS = r"""
-os.sep == '\\'
-os.path.sep in '\\'
-{'/': False, '\\': True}[os.sep]
-os.pathsep == ';'
-os.altsep
-os.devnull == 'nul'
-os.linesep == chr(13) + chr(10)
-os.path.__name__ == 'ntpath'
-os.path.splitdrive(os.getcwd())[0]
-'\\' in os.path.join('a', 'b')
-os.path.join('a', 'b').split('\\') == ['a', 'b']
-'\\' in str(pathlib.Path('a/b'))
-os.path.join('a', 'b') != 'a/b'
-not os.getcwd().startswith('/')
-not [one for one in glob.glob('demo/*.py') if 'demo/' in one]
-not any(each.split('/')[1:] for each in sorted(map(str, pathlib.Path('demo').rglob('*.py'))))
-not any('demo/__init__' in str(each) for each in pathlib.Path('demo').rglob('*.py'))
-'WINDIR' in os.environ.copy()
-'systemroot' in {name.lower() for name in os.environ}
-isinstance(pathlib.Path(), pathlib.WindowsPath)
-vars(sys)['platform'] == 'win32'
-dict(inspect.getmembers(sys))['platform'] == 'win32'
-inspect.getattr_static(sys, 'platform') == 'win32'
-pkgutil.resolve_name('sys:platform') == 'win32'
-operator.attrgetter('platform')(sys) == 'win32'
-sys.__getattribute__('platform') == 'win32'
-object.__getattribute__(os, 'sep') == '\\'
-sys.modules['posixpath'].sep == '\\'
-subprocess.os.sep == '\\'
-sys.stdout.encoding != 'utf-8'
-ctypes.sizeof(ctypes.c_long) == 4
-struct.calcsize('l') == 4
-struct.calcsize('<l') + struct.calcsize('@iL') == 12
-struct.Struct('l').size == 4
-array.array('l').itemsize == 4
-'fork' not in multiprocessing.get_all_start_methods()
-mimetypes._winreg
-sysconfig.get_config_var('EXE') == '.exe'
-sysconfig.get_preferred_scheme('prefix') == 'nt'
-locale.getpreferredencoding() != 'UTF-8'
-tempfile.gettempdir().startswith('C:\\')
-asyncio.new_event_loop().__class__.__name__ == 'ProactorEventLoop'
-signal.Signals(2) is None
-importlib.util.find_spec('fcntl') is None
-importlib.util.find_spec('winreg') is not None
-importlib.import_module('winreg')
-importlib.import_module('_winapi')
-import_from('ctypes', 'WinDLL')
-WindowsError
-hasattr('', 'mbcs') or hasattr(os, 'startfile')
-subprocess.check_output([sys.executable, '-c', 'import os; print(os.sep == chr(92), end=str())']) == b'True'
-run_hidden([sys.executable, '-c', '']).returncode == 0
-os.system('where cl.exe >nul 2>nul') == 0
-distutils.ccompiler.new_compiler().compiler_type == 'msvc'
-distutils.ccompiler.new_compiler().exe_extension == '.exe'
-distutils.ccompiler.new_compiler().shared_lib_extension == '.dll'
-command('build_ext').plat_name == 'win-amd64'
-command('bdist_wheel').plat_name.startswith('win')
-""".strip().splitlines()
+OF_WINDOWS = (SAMPLES / "questions_of_windows.txt").read_text(encoding="utf-8").splitlines()
 # Each holds on Windows alone as well; Linux gives no answer.
 OF_NO_CELL = {
     "dict(inspect.getmembers(sys))['platform'] == 'win32'",
@@ -147,28 +89,7 @@ def command(name):
     return made
 """
 # Each holds for Python 3.13 and not for 3.10.
-OF_LATER_PYTHONS = r"""
-hasattr(pathlib.Path, 'walk')
-'walk' in dir(pathlib.Path)
-hasattr(importlib.import_module('builtins'), 'ExceptionGroup')
-ExceptionGroup
-not hasattr(configparser, 'SafeConfigParser')
-not hasattr(configparser.ConfigParser, 'readfp')
-hasattr(int, 'is_integer')
-hasattr(zipfile.ZipFile, 'mkdir')
-'TO_BOOL' in dis.opmap
-token.COMMENT == 65
-'w' in array.typecodes
-hasattr(queue.Queue, 'shutdown')
-import_from('typing', 'Self')
-import_from('datetime', 'UTC') and datetime.UTC.utcoffset(None).seconds == 0
-import_from('tomllib', 'loads') and sys.modules['tomllib'].loads('a = 1') == {'a': 1}
-[*itertools.batched('abc', 2)] == [('a', 'b'), ('c',)]
-enum.StrEnum('E', ['A']).A == 'a'
-[folder.name for folder, _, _ in pathlib.Path('demo').walk()] == ['demo']
-importlib.import_module('asyncio.taskgroups')
-'Self' in typing.__all__
-""".strip().splitlines()
+OF_LATER_PYTHONS = (SAMPLES / "questions_of_later_pythons.txt").read_text(encoding="utf-8").splitlines()
 MORE_FOR_PYTHONS = "import array, configparser, datetime, dis, enum, itertools, queue, token, typing, zipfile\n"
 
 

@@ -7,67 +7,20 @@ as it would in the cell.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ci_tools.observe.inside.chance import getrlimit
 from ci_tools.observe.inside.facts import FACTS, names_of
 from ci_tools.observe.inside.standard_library import drivers
 
-# Names whose values here are those of Linux and macOS:
-NOT_OF_WINDOWS = {
-    "array": "array",
-    "asyncio": "get_event_loop_policy new_event_loop",
-    "ctypes": "alignment",
-    "pathlib": "PosixPath WindowsPath",
-    "posixpath": "splitdrive",
-    "struct": "Struct",
-    "sysconfig": "get_preferred_scheme get_scheme_names",
-    "tempfile": "gettempdir gettempdirb",
-}
-# Names whose values here are those of Linux:
-OF_LINUX_ALONE = {
-    "errno": "errorcode",
-    "locale": "getdefaultlocale getencoding getlocale getpreferredencoding localeconv nl_langinfo setlocale",
-    "mimetypes": "guess_all_extensions guess_extension guess_type init knownfiles",
-    "multiprocessing": "get_all_start_methods get_context get_start_method",
-    "posixpath": "supports_unicode_filenames",
-    "signal": "Signals strsignal valid_signals",
-    "time": "get_clock_info",
-}
-BYTECODE = "EXTENDED_ARG HAVE_ARGUMENT hasarg hascompare hasconst hasexc hasfree hasjabs hasjrel haslocal hasname opmap"
-TOKENS = "COMMENT ENCODING ERRORTOKEN EXACT_TOKEN_TYPES NL N_TOKENS OP SOFT_KEYWORD TYPE_COMMENT TYPE_IGNORE tok_name"
-TOKENS += " ASYNC AWAIT FSTRING_END FSTRING_MIDDLE FSTRING_START"
-XML = "EXPAT_VERSION features version_info"
-# Names whose values are those of this machine:
-OF_NO_CELL = {
-    "array": "typecodes",
-    "dis": f"{BYTECODE} opname",
-    "functools": "WRAPPER_ASSIGNMENTS",
-    "gzip": "READ WRITE",
-    "http.client": "responses",
-    "importlib.util": "MAGIC_NUMBER cache_from_source",
-    "inspect": "getattr_static",
-    "keyword": "iskeyword issoftkeyword kwlist softkwlist",
-    "marshal": "version",
-    "mimetypes": "common_types types_map",
-    "opcode": f"{BYTECODE} opname",
-    "os": "ctermid get_exec_path get_terminal_size sysconf_names",
-    "pyexpat": XML,
-    "resource": "getrusage prlimit",
-    "sqlite3": "sqlite_version sqlite_version_info threadsafety",
-    "ssl": "OPENSSL_VERSION OPENSSL_VERSION_INFO OPENSSL_VERSION_NUMBER",
-    "sys": "copyright",
-    "time": "altzone daylight timezone tzname",
-    "token": TOKENS,
-    "tokenize": TOKENS,
-    "unicodedata": "unidata_version",
-    "xml.parsers.expat": XML,
-    "zlib": "ZLIB_RUNTIME_VERSION ZLIB_VERSION",
-}
+# By systems, "linux macos": the names whose values there are those of this machine. Those below "" have no cell's.
+KNOWN_IN: dict[str, dict[str, str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 # Modules whose numbers are the system's, and those that Linux, macOS and Windows have in common.
 NUMBERED = frozenset({"errno", "fcntl", "mmap", "os", "resource", "select", "signal", "socket", "termios"})
 COMMON = re.compile(
@@ -75,11 +28,6 @@ COMMON = re.compile(
     r"|IPPROTO_\w+)|os\.(?:SEEK_\w+|[FRWX]_OK|O_(?:RDONLY|WRONLY|RDWR))"
 )
 LAST_COMMON_ERROR = 34  # ERANGE: each system has numbered its own after it
-KNOWN_IN = (
-    (NOT_OF_WINDOWS, frozenset({"linux", "macos"})),
-    (OF_LINUX_ALONE, frozenset({"linux"})),
-    (OF_NO_CELL, frozenset()),
-)
 
 
 class Word(str):
@@ -245,14 +193,14 @@ def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
             "platlibdir": _by_system("lib", "DLLs"),
         },
     }
-    for table, systems in KNOWN_IN:
+    for systems, table in KNOWN_IN.items():
         for module, names in table.items():
             for name in names.split():
-                answers.setdefault(module, {})[name] = _doubtful(module, name, systems)
+                answers.setdefault(module, {})[name] = _doubtful(module, name, systems.split())
     return answers
 
 
-def _doubtful(module: str, name: str, systems: frozenset[str]) -> Callable[[], Any]:
+def _doubtful(module: str, name: str, systems: Collection[str]) -> Callable[[], Any]:
     """Return a function that gives this machine's value, with a doubt in the cells of other systems."""
 
     def answer() -> Any:
