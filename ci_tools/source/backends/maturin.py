@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -32,26 +32,13 @@ class UsedCrate(NamedTuple):
         return str(self.file.place(self.key))
 
 
-class Files:
-    """The Cargo.toml files of a tree, each read once."""
-
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        self.read: dict[str, TomlFile] = {}
-
-    def of(self, path: str) -> TomlFile:
-        """Return a file; empty if it does not exist."""
-        if path not in self.read:
-            self.read[path] = TomlFile.of(self.tree, path)
-        return self.read[path]
-
-
 class Crate:
     """One Cargo.toml of the source, with the workspace that it belongs to."""
 
-    def __init__(self, files: Files, path: str) -> None:
-        self.files = files
-        self.file = files.of(path)
+    def __init__(self, tree: Tree, path: str, read: Callable[[str], TomlFile] | None = None) -> None:
+        self.tree = tree
+        self.read = read or functools.cache(functools.partial(TomlFile.of, tree))  # each file once
+        self.file = self.read(path)
         self.folder = str(PurePosixPath(path).parent)
         self.features: dict[str, Any] = self.file.table("features")
 
@@ -80,10 +67,10 @@ class Crate:
         """Return the workspace root: the one that is named, or the nearest Cargo.toml above with a [workspace]."""
         named = self.file.value("package", "workspace")
         if isinstance(named, str):
-            return self.files.of(_join_path(self.folder, f"{named}/Cargo.toml"))
+            return self.read(_join_path(self.folder, f"{named}/Cargo.toml"))
         folder = PurePosixPath(self.folder)
         for above in (folder, *folder.parents):
-            file = self.files.of(str(above / "Cargo.toml"))
+            file = self.read(str(above / "Cargo.toml"))
             if file.value("workspace") is not None:
                 return file
         return None
@@ -102,7 +89,7 @@ class Crate:
 
     def is_program(self) -> bool:
         """Whether the crate builds a program."""
-        tree, folder = self.files.tree, _join_path(self.folder, "src/bin")
+        tree, folder = self.tree, _join_path(self.folder, "src/bin")
         is_there = _join_path(self.folder, "src/main.rs") in tree.names or bool(self.file.value("bin"))
         return is_there or any(name.startswith(f"{folder}/") for name in tree.files)  # Cargo's own layout of a package
 
@@ -118,12 +105,12 @@ def list_outside(crate: Crate) -> Iterator[str]:
         for said in (*(said for _, said, _ in one.dependencies()), *(one.whole(name, said) for name, said in built)):
             folder = _join_path(str(said["folder"]), str(said.get("path", ".")))
             if said.get("path") and folder not in crates:
-                crates[folder] = Crate(crate.files, _join_path(folder, "Cargo.toml"))
+                crates[folder] = Crate(crate.tree, _join_path(folder, "Cargo.toml"), crate.read)
                 queue.append(crates[folder])
-    scripts = {folder: one.files.tree.text(_join_path(folder, "build.rs")) for folder, one in crates.items()}
+    scripts = {folder: one.tree.text(_join_path(folder, "build.rs")) for folder, one in crates.items()}
     if any(".." in text or "DIR" in text.replace("OUT_DIR", "") for text in scripts.values()):
         return
-    files = crate.files.tree.files
+    files = crate.tree.files
     others = {name.removesuffix("/Cargo.toml") for name in files if name.endswith("/Cargo.toml")}
     tops = {name.partition("/")[0] for name in files if "/" in name}
     outside = others - crates.keys() if "." in crates else {*tops, *others} - crates.keys()
@@ -148,7 +135,7 @@ def used(crate: Crate, asked: Iterable[str], *, defaults: bool) -> dict[str, Use
             found[one.name] = _merge_uses(found.get(one.name), one.used._replace(for_some=is_for_some))
             if one.path:
                 for_some |= {one.path} if is_for_some and one.path not in features else set()
-                crates[one.path] = crates.get(one.path) or Crate(crate.files, one.path)
+                crates[one.path] = crates.get(one.path) or Crate(crate.tree, one.path, crate.read)
                 before = features.get(one.path)
                 features[one.path] = (before or set()) | one.features
                 queue += [one.path] if before != features[one.path] else []
@@ -174,7 +161,7 @@ def _dependencies_of(crate: Crate, features: set[str]) -> Iterator[_Asked]:
         whole = wanted | ({"default"} if plain else frozenset())
         path = said.get("path")
         file = _join_path(str(said["folder"]), f"{path}/Cargo.toml") if isinstance(path, str) else ""
-        own = file if file in crate.files.tree.names else ""
+        own = file if file in crate.tree.names else ""
         yield _Asked(str(said.get("package", key)), own, whole, UsedCrate(wanted, crate.file, key, for_some))
 
 
@@ -253,7 +240,7 @@ def find_crate(project: ProjectFile) -> Crate | None:
     named = project.value("tool", "maturin", "manifest-path")
     for path in (str(named),) if named else MANIFESTS:
         if project.path(path) in project.tree.names:
-            return Crate(Files(project.tree), project.path(path))
+            return Crate(project.tree, project.path(path))
     return None
 
 
