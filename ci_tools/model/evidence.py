@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -83,6 +84,15 @@ def name_tag(api: PythonApi) -> str:
     return f"cp{lowest.digits}-abi3" if api.kind is Binding.STABLE and lowest else api.tag or "py3-none"
 
 
+def read_tag(tag: str, where: str) -> PythonApi:
+    """Return the Python API that an interpreter and ABI tag stand for."""
+    if NO_ABI.fullmatch(tag):
+        return PythonApi(Binding.NONE, where)
+    if match := ABI3.fullmatch(tag):
+        return PythonApi(Binding.STABLE, where, Minor(3, int(match[1])))
+    return PythonApi(Binding.FULL, where, tag=tag)
+
+
 def explain_false_tag(api: PythonApi) -> str:
     """Return why the tag of a wheel is certain not to be true, and what to change; "" if it may be."""
     if api.mislabel is None or not api.mislabel.is_certain:
@@ -151,6 +161,8 @@ class LeftOut(NamedTuple):
 OWN_SUFFIX = ".cpython-fatwheel.so"
 PURE_TAG = "py3"
 PY_API = "py-api"  # the setting of scikit-build-core that tags a wheel
+ABI3 = re.compile(r"cp3(\d{1,2})-abi3")
+NO_ABI = re.compile(r"py[\w.]+-none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.evidence import OWN_SUFFIX, Binding, Compile, Extension, Mislabel, PythonApi
-from ci_tools.model.versions import Minor, Python, admits, parse_specifiers
+from ci_tools.model.evidence import ABI3, OWN_SUFFIX, Binding, Compile, Extension, Mislabel, PythonApi, read_tag
+from ci_tools.model.versions import Python, admits, parse_specifiers
 from ci_tools.observe.views import View
 from ci_tools.source.backends.facts import fits_platform
 from ci_tools.source.includes import (
@@ -37,8 +37,6 @@ GET_TAG = "get_tag"  # noted among the questions where a project has a method of
 CYTHON = (".pyx", ".py")
 SOABI = ".cpython-"  # in the file name of a library that only the Python that builds it looks for
 REQUIRES = "Requires-Python: "
-ABI3 = re.compile(r"cp3(\d{1,2})-abi3")
-NO_ABI = re.compile(r"py[\w.]+-none")
 LIMITED_FLAG = re.compile(r"[-/](D(Py|CYTHON)|U(?P<undone>Py))_LIMITED_API\b")
 PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's BuildExtension defines
 DECLARES = ("setup.py", "setup.cfg", "pyproject.toml")  # files in which a project states the tag of its wheel
@@ -52,15 +50,8 @@ class Excess(NamedTuple):
 
 
 def _read_tag(tag: str) -> PythonApi:
-    """Return the Python API that an interpreter and ABI tag stand for; "" stands for that of the building Python."""
-    where = f"{RAN}: its wheel is tagged {tag or 'for the Python that builds it'}"
-    if not tag:
-        return PythonApi(Binding.FULL, where)
-    if NO_ABI.fullmatch(tag):
-        return PythonApi(Binding.NONE, where)
-    if match := ABI3.fullmatch(tag):
-        return PythonApi(Binding.STABLE, where, Minor(3, int(match[1])))
-    return PythonApi(Binding.FULL, where, tag=tag)
+    """Return the Python API of an observed wheel's tag; "" stands for that of the building Python."""
+    return read_tag(tag, f"{RAN}: its wheel is tagged {tag or 'for the Python that builds it'}")
 
 
 def judge_tag(build: ObservedBuild) -> PythonApi:

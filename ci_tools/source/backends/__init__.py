@@ -74,6 +74,7 @@ def list_compiled(project: ProjectFile) -> Iterator[str]:
 
 # Backends whose setup.py has to run before its extensions are known.
 SETUPTOOLS = frozenset({"setuptools", "setuptools.build_meta", LEGACY_SETUPTOOLS})
+RARE = frozenset({"maturin", "mesonpy", "py_build_cmake.build"})
 
 
 def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read | None:
@@ -87,12 +88,9 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read 
         return declarative.read(project, env)
     if project.backend in scikit_build_core.BACKENDS:
         return scikit_build_core.read(project, env, cell)
-    if project.backend == "mesonpy":
-        from ci_tools.source.backends import meson  # noqa: PLC0415 - a plan loads only the backend it needs
+    if project.backend in RARE:
+        from ci_tools.source.backends import maturin, meson, py_build_cmake  # noqa: PLC0415 - few plans need them
 
-        return meson.read(project, env, cell)
-    if project.backend == "maturin":
-        from ci_tools.source.backends import maturin  # noqa: PLC0415 - see above
-
-        return maturin.read(project, env, cell)
+        readers = {"maturin": maturin.read, "mesonpy": meson.read}
+        return readers.get(project.backend, py_build_cmake.read)(project, env, cell)
     return read_unknown(project)

@@ -113,6 +113,13 @@ def select_binaries(tree: Tree, folder: str, told: str = "") -> Iterator[str]:
                 yield name
 
 
+def ship(project: ProjectFile, where: str) -> tuple[Extensions, str]:
+    """Return NONE for a build that compiles nothing, with the reason `where`, or UNKNOWN if it may ship a binary."""
+    for binary in select_binaries(project.tree, project.request.subdirectory):
+        return Extensions.UNKNOWN, f"{binary}:1: {MAY_SHIP}"
+    return Extensions.NONE, where
+
+
 # ---------------------------------------------------------------- a declared tag
 
 # bdist_wheel names the wheel by that setting whatever else the build does. Whether its libraries keep to it is for the

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor
-from ci_tools.source.backends.facts import MAY_SHIP, CellFacts, Forced, Read, oldest, select_binaries
+from ci_tools.source.backends.facts import CellFacts, Forced, Read, oldest, ship
 from ci_tools.source.includes import SourceLine
 from ci_tools.source.project_file import ProjectFile
 
@@ -163,9 +163,7 @@ def _extensions(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
         return Extensions.UNKNOWN, f"{project.path('meson.build')}:1: there is no such file to read"
     for place, why in (*_unseen(tokens, calls), *_run(calls)):
         return Extensions.UNKNOWN, f"{place}: {why}"
-    for binary in select_binaries(project.tree, project.request.subdirectory):
-        return Extensions.UNKNOWN, f"{binary}:1: {MAY_SHIP}"
-    return Extensions.NONE, f"{calls[0].place}: no meson.build compiles anything"
+    return ship(project, f"{calls[0].place}: no meson.build compiles anything")
 
 
 def _unseen(tokens: list[Token], calls: list[Call]) -> Iterator[tuple[SourceLine, str]]:

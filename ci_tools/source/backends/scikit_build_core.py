@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
 from ci_tools.source.backends.cmake_call import holds
-from ci_tools.source.backends.facts import MAY_SHIP, Forced, Read, select_binaries
+from ci_tools.source.backends.facts import Forced, Read, ship
 from ci_tools.source.includes import CMAKE_IF, SourceLine, is_unconditional, uncommented
 from ci_tools.source.project_file import ProjectFile, table
 
@@ -102,7 +102,7 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
         return Read(Extensions.SOME, f"{place}: {project.backend} compiles", PythonApi(Binding.FULL, f"{place}"))
     settings = ScikitSettings(project, env, cell)
     extensions, where = _extensions(settings)
-    api = _limit(project, _python_api(settings.wheel_setting("py-api", "")))
+    api = limit(project, _python_api(settings.wheel_setting("py-api", "")))
     return Read(extensions, where, api, archs=_archs(project))
 
 
@@ -112,18 +112,10 @@ def _extensions(settings: ScikitSettings) -> tuple[Extensions, str]:
         if not setting.known:
             return Extensions.UNKNOWN, setting.where
     if platlib.value is False:  # the wheel is then tagged for any machine, so all that CMake installs must fit any
-        return _shipping(settings, platlib.where)
+        return ship(settings.project, platlib.where)
     if platlib.value and not cmake.value:
         return Extensions.UNKNOWN, f"{platlib.where}, so the wheel is tagged for its machine with nothing compiled"
-    return (Extensions.SOME, cmake.where) if cmake.value else _shipping(settings, cmake.where)
-
-
-def _shipping(settings: ScikitSettings, where: str) -> tuple[Extensions, str]:
-    """Return NONE, or UNKNOWN if the source has compiled files."""
-    tree, folder = settings.project.tree, settings.project.request.subdirectory
-    for binary in select_binaries(tree, folder):
-        return Extensions.UNKNOWN, f"{binary}:1: {MAY_SHIP}"
-    return Extensions.NONE, where
+    return (Extensions.SOME, cmake.where) if cmake.value else ship(settings.project, cmake.where)
 
 
 # ---------------------------------------------------------------- against which Python
@@ -144,7 +136,7 @@ def _python_api(setting: Setting) -> PythonApi:
     return PythonApi(Binding.STABLE, where, lowest, free_threaded, builds_older=True, tagged_at=at)
 
 
-def _limit(project: ProjectFile, api: PythonApi) -> PythonApi:
+def limit(project: ProjectFile, api: PythonApi) -> PythonApi:
     """Return the API of a wheel whose files name the limited API of a newer Python than its tag: from that one on."""
     if api.lowest is None:
         return api

@@ -7,7 +7,7 @@ import pytest
 
 from ci_tools import catalog
 from ci_tools.config import loader
-from ci_tools.model.evidence import Binding, Extensions, PythonApi
+from ci_tools.model.evidence import Binding, Extensions, PythonApi, name_tag
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Python, parse_specifiers
 from ci_tools.plan.wheel_names import find_false_tags
@@ -143,6 +143,40 @@ def test_what_compiles_nothing_is_told_from_what_may(
     assert found is not None
     assert (found.extensions, found.where[: len(where)]) == (expected, where)
     assert found.python_api.kind is Binding.FULL
+
+
+BUILDS = "[tool.py-build-cmake.cmake]\nbuild_type = 'Release'\n"
+WHEEL = f"{BUILDS}[tool.py-build-cmake.wheel]\n"
+ABI3 = f"{WHEEL}python_abi = 'abi3'\nabi3_minimum_cpython_version = 311\n"
+NO_API = "python_abi = 'none'\npython_tag = ['py3']\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "python", "tag"),
+    [
+        pytest.param("", "3.12", "any", id="nothing-that-cmake-makes"),
+        pytest.param("[tool.py-build-cmake.cmake]\n", "3.12", "any", id="an-empty-table"),
+        pytest.param(BUILDS.replace(".cmake]", ".mac.cmake]"), "3.12", "any", id="cmake-on-another-system"),
+        pytest.param(BUILDS.replace(".cmake]", ".linux.cmake]"), "3.12", "", id="cmake-on-this-one"),
+        pytest.param(f"{WHEEL}pure_python = true\n", "3.12", "any", id="said-to-be-pure"),
+        pytest.param(WHEEL + NO_API, "3.12", "py3-none", id="no-api"),
+        pytest.param(f"{WHEEL}python_abi = 'none'\n", "3.12", "cp312-none", id="no-api-but-one-python"),
+        pytest.param(f"{WHEEL}python_tag = ['auto', 'py3']\nabi_tag = 'none'\n", "3.12", "cp312.py3-none", id="two"),
+        pytest.param(f"{BUILDS}[tool.py-build-cmake.linux.wheel]\n{NO_API}", "3.12", "py3-none", id="for-one-system"),
+        pytest.param(f"{BUILDS}[tool.py-build-cmake.mac.wheel]\n{NO_API}", "3.12", "", id="for-another-system"),
+        pytest.param(ABI3, "3.12", "cp311-abi3", id="limited"),
+        pytest.param(ABI3, "3.10", "", id="older-than-its-floor"),
+        pytest.param(ABI3, "3.13t", "", id="free-threaded"),
+    ],
+)
+def test_py_build_cmake_tags_a_wheel_as_its_tables_say(tmp_path: Path, settings: str, python: str, tag: str) -> None:
+    files = {"pyproject.toml": pyproject("py_build_cmake.build", settings), "CMakeLists.txt": "add_library(a a.c)\n"}
+    found = backends.read(opened(tmp_path, dict(files)), {}, CELL._replace(python=Python.parse(python)))
+    assert found is not None
+    assert (found.extensions is NONE) == (tag == "any")
+    own = found.python_api.kind is Binding.FULL and not found.python_api.tag
+    assert tag == "any" or tag == ("" if own else name_tag(found.python_api))
+    assert bool(found.python_api.mislabel) == ("abi3" in tag)  # no module is seen to ask for the limited API
 
 
 @pytest.mark.parametrize(
