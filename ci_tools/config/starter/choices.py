@@ -381,9 +381,12 @@ def choose_archs(shown: CellEvidence, asked: Sequence[str], kind: AcceleratorKin
     images = {image for one in shown.built for image in one.images or ()}
     if not shown.archs and (not images or images == list_images(kind, asked)):  # it compiles what it is asked for
         return Archs()
-    own = kind.name_archs(images)
+    # A build that compiles for 9.0a may have been asked for 9.0, and not know the other name.
+    names = shown.archs or kind.name_archs(images)
+    told = {arch.removesuffix("+PTX") for arch in asked} - {*names}
+    own = tuple(one[:-1] if one[:-1] in told else one for one in names)
     found = next(filter(None, map(SETTING.search, shown.warnings)), None)
-    return Archs(shown.archs or own, (found["name"], found["notation"]) if found else None)
+    return Archs(own, (found["name"], found["notation"]) if found else None)
 
 
 # Packages beside the real one, which wheels should not have and often do.

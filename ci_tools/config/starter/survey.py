@@ -169,6 +169,10 @@ def _summarise(
     fields = read_metadata(platforms)
     observed = dict(line.partition(": ")[::2] for line in fields)
     required = [(line.partition(": ")[2], "METADATA") for line in fields if line.startswith("Requires-Dist: ")]
+    asked = {name for one in platforms for name, _ in one.shown.asked}
+    if project.request.torch and "the version of torch" in asked:  # then it may require the torch of its builder
+        own = re.compile(rf"^(torch)\s*[~>=]=\s*{project.request.torch.versions[0]}\b.*")
+        required = [(own.sub(r"\1", text), at) for text, at in required]
     classifiers = [line.partition(": ")[2] for line in fields if line.startswith("Classifier: ")]
     return Survey(
         project=project,

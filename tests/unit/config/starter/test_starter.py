@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -224,6 +225,13 @@ setup(name="demo", version="1", packages=["demo"], ext_modules=[EXTENSIONS], cmd
             marks=pytest.mark.long,
         ),
         pytest.param(
+            """made("a", " ".join({"8.0": "80", "9.0": "90a"}.get(one, "")
+            for one in os.environ["TORCH_CUDA_ARCH_LIST"].replace(";", " ").split()))""",
+            ("8.0", "9.0"),
+            (),
+            id="by-the-names-that-it-knows",
+        ),
+        pytest.param(
             'made("a", os.environ.get("CUDA_ARCHS", "70;80").replace(";", " "))',
             ("8.0", "9.0", "10.0"),
             (("CUDA_ARCHS", "80;90;100"),),
@@ -239,6 +247,16 @@ def test_architectures_are_those_that_the_project_compiles_for(
     _, request = start(tmp_path, {"pyproject.toml": text, **setup})
     (cuda,) = (one for one in request.platforms if one.platform is Platform.LINUX_CUDA)
     assert (cuda.archs, cuda.env) == (archs, env)
+
+
+@pytest.mark.slow
+def test_the_torch_of_its_builder_that_a_wheel_requires_is_no_limit_of_the_project(tmp_path: Path) -> None:
+    requires = 'version="1", install_requires=["torch>=" + torch.__version__.partition("+")[0]]'
+    script = EXTENSIONS.replace("EXTENSIONS", 'made("a", "")').replace('version="1"', requires)
+    text = pyproject("setuptools.build_meta", '"setuptools", "torch"', project="")
+    files = {"pyproject.toml": text, "setup.py": f"import torch\n{script}", "csrc/k.cu": "#include <ATen/ATen.h>\n"}
+    written, _ = start(tmp_path, files)
+    assert re.search(r"of 2\.\d+ to 2\.\d+, only this; list each that you serve", written.path.read_text())
 
 
 @pytest.mark.slow
