@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from ci_tools.catalog.accelerators.cuda import CUDA
 from ci_tools.model.evidence import (
@@ -28,6 +29,9 @@ from ci_tools.observe.python_label import RAN, judge_tag
 from ci_tools.observe.views import View
 from ci_tools.source.includes import Includes, abi_of_commands, select_sources, torch_abi
 from ci_tools.source.loaders import Loader, find_loaders
+
+if TYPE_CHECKING:
+    from ci_tools.catalog import Catalog
 
 CMAKE, MAKE = BUILDERS
 
@@ -192,13 +196,28 @@ def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
     unknown = [one.member for one in with_device_code if one.images is None]
     if unknown and asked:
         yield f"{RAN}: its compiler decides which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for"
-    served = {image for one in with_device_code for image in one.images or ()}
+    exact = {*view.kind.images(asked)} if view.kind else set()
+    found = {image for one in with_device_code for image in one.images or ()}
+    # A GPU of 9.0 runs what is compiled for 9.0a.
+    plain = {image.rstrip("af") for image in found - exact} & exact
+    served = {image for image in found if image.rstrip("af") not in plain} | plain
     missing = [arch for arch in asked if not unknown and served and not served >= {*list_images(view.kind, [arch])}]
-    found = " ".join(sorted(served))
+    chooses = f"the project chooses {' '.join(sorted(found))}"
     if missing:
-        yield f"{RAN}: no library is for {' '.join(missing)}, which the request names: the project chooses {found}"
-    elif asked and view.kind and not served <= {*view.kind.images(asked)}:
-        yield f"{RAN}: it compiles for more than the request names, which takes longer: the project chooses {found}"
+        yield f"{RAN}: no library is for {' '.join(missing)}, which the request names: {chooses}"
+    elif asked and view.kind and not served <= exact:
+        yield f"{RAN}: it compiles for more than the request names, which takes longer: {chooses}"
+
+
+def warn_of_unknown_archs(built: Iterable[Extension], view: View, catalog: Catalog) -> Iterator[str]:
+    """Yield a warning about architectures that the project compiles for, and the cell's nvcc does not."""
+    version = view.accelerator.version if view.accelerator and view.kind == CUDA else None
+    images = {image for one in built for image in one.images or ()}
+    lacking = {release: one.list_unknown(images) for release, one in catalog.cuda.items()}
+    if version and (unknown := lacking.get(version)):
+        able = max((release for release, lacks in lacking.items() if not lacks), default=None)
+        expected = f', expected `cuda: ["{able}"]`' if able else ""
+        yield f"{RAN}: it compiles for {' '.join(unknown)}, which nvcc of CUDA {version} refuses{expected}"
 
 
 def find_own_archs(built: Iterable[Extension], view: View) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from ci_tools.model.evidence import NO_GPU, CellEvidence, LeftOut, TorchAbi
 from ci_tools.model.platforms import Cell
 from ci_tools.model.request import PlatformRequest
 from ci_tools.model.versions import name_of_required
-from ci_tools.observe.build import CMAKE, ObservedBuild, find_own_archs
+from ci_tools.observe.build import CMAKE, ObservedBuild, find_own_archs, warn_of_unknown_archs
 from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.device_code import ArchVariables, explain_header, find_cmake_archs, warn_of_files
 from ci_tools.observe.observation import Observed
@@ -82,7 +82,9 @@ class Witness:
     def subject(self) -> ObservedProject:
         """Return the project to observe."""
         project = self.project
-        required = [name_of_required(item) for item in (*project.build_requires(), *list_setup_requires(project))]
+        implied = () if project.list("build-system", "requires") else ("setuptools",)  # PEP 517: without the table
+        needs = (*implied, *project.build_requires(), *list_setup_requires(project))
+        required = [name_of_required(item) for item in needs]
         provided = sorted({name for name in required if name} - SIMULATED - PLUGINS.keys())
         return ObservedProject(
             tree=self.tree,
@@ -175,7 +177,9 @@ class Witness:
             what, place = next(iter(observed.doubts.items()))
             found = unseen(f"{place}: it {what}" if place else what)
             named = name_by_oldest(observed, view, self.project.request.pythons, self.observer.observe)
-            found = replace(found, warnings=tuple(self.warn_of_files(view)), **told)
+            by_files = tuple(self.warn_of_files(view))
+            lacking = by_files or self.owned.warn_of_kernels(self.open_build(observed), view, told["off"])
+            found = replace(found, warnings=tuple(lacking), **told)
             return self.limit_doubt(found, named, observed.doubts, view)
         if failure := observed.failure:
             place = failure.place or RAN
@@ -236,7 +240,8 @@ class Witness:
         by_files = tuple(self.warn_of_files(view)) if is_of_cargo else ()
         lacking = by_files or self.owned.warn_of_kernels(build, view, told["off"])
         lacking = (*lacking, *self.owned.warn_of_libraries(build))
-        told = {**told, "warnings": (*self.arch_variables.warn(build, switched), *of_cmake.warnings, *lacking)}
+        of_archs = (*self.arch_variables.warn(build, switched), *warn_of_unknown_archs(build.built, view, self.catalog))
+        told = {**told, "warnings": (*of_archs, *of_cmake.warnings, *lacking)}
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,

@@ -39,6 +39,11 @@ class Cuda(NamedTuple):
         """Whether nvcc of this release compiles for `arch`."""
         return f"{arch.capability}{arch.variant}" in self.architectures
 
+    def list_unknown(self, images: AbstractSet[str]) -> list[str]:
+        """Return the device images that nvcc of this release does not make."""
+        codes = filter(None, map(IMAGE.fullmatch, sorted(images)))
+        return [one[0] for one in codes if f"{one['major']}.{one['minor']}{one['variant']}" not in self.architectures]
+
 
 class CudaKind(AcceleratorKind):
     """The values and answers of CUDA."""

@@ -42,6 +42,10 @@ def test_each_library_of_a_wheel_is_held_to_its_own_architectures(tmp_path: Path
                      id="others"),
         pytest.param(["80", "90", "100", "100,code=compute_100"], "it compiles for more than the request names, which "
                      "takes longer: the project chooses compute_100 sm_100 sm_80 sm_90", id="more"),
+        pytest.param(["80", "90a"], "no library is for 10.0+PTX, which the request names: the project chooses sm_80 "
+                     "sm_90a", id="for-one-chip"),
+        pytest.param(["70", "90"], 'it compiles for sm_70, which nvcc of CUDA 13.0 refuses, expected `cuda: ["12.9"]`',
+                     id="that-its-compiler-does-not-know"),
     ],
 )  # fmt: skip
 def test_architectures_that_the_project_chooses_by_itself_are_named(
@@ -53,6 +57,12 @@ def test_architectures_that_the_project_chooses_by_itself_are_named(
     script = setup(f"{extension}, cmdclass={{'build_ext': BuildExtension}}", TORCH)
     warnings = planned(tmp_path, {"setup.py": script, "a.cu": ""}, only("linux-cuda")).warnings
     assert [warning for warning in warnings if warning.endswith(said)]
+
+
+def test_kernels_that_a_doubted_build_is_not_seen_to_compile_are_named(tmp_path: Path) -> None:
+    script = setup("ext_modules=[Extension('demo.a', ['a.c'])]", "KIND = 'CUDA'\nsubprocess.getoutput('x')\n")
+    warnings = planned(tmp_path, {"setup.py": script, "a.c": "", "a.cu": ""}, only("linux-cuda")).warnings
+    assert any("no kernel is compiled for it, though the source has a.cu" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(
