@@ -30,6 +30,7 @@ from ci_tools.model.platforms import Accelerator
 from ci_tools.sandbox.leftovers import clear
 
 if TYPE_CHECKING:
+    from ci_tools.observe.views import View
     from ci_tools.source.files import Tree
 
 OBSERVER = Path(__file__).parent / "inside"
@@ -49,11 +50,12 @@ ANSWERS = {
 }
 # Asked for its version, a fake compiler prints it. Any other call it records, and it creates the file of `-o`.
 COMPILER = (SCRIPTS / "compiler.sh").read_text(encoding="utf-8")
+# Programs of Xcode: no image of manylinux has Swift, nor has the runner of Windows.
+OF_XCODE = "codesign install_name_tool lipo otool sw_vers swift swiftc xcode-select xcodebuild xcrun".split()  # noqa: SIM905
+OF_SYSTEMS = {"cl": "windows", "nproc": "linux", **dict.fromkeys(OF_XCODE, "macos")}  # programs of one system only
 # Other programs of a builder, or of some: setup.py can start them, but what they would do is unknown.
-FOUND = (
-    *("false", "make", "true", "ldconfig"),
-    *("codesign", "install_name_tool", "lipo", "otool", "sw_vers", "xcode-select", "xcrun"),
-)
+FOUND = ("false", "make", "true", "ldconfig", *OF_XCODE)
+FILE_PROGRAMS = ("chmod", "cp", "ln", "mkdir", "mv", "rm", "touch")  # this machine's own, as POSIX has them
 # CMake says its version. Only the files that it reads say what it would build.
 CMAKE = (SCRIPTS / "cmake.sh").read_text(encoding="utf-8")
 # As Python says, which is asked for the machine's size in the same way.
@@ -62,14 +64,18 @@ CYTHON = ("cython", "cythonize")  # programs of a package that a build may requi
 SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
 PROGRAMS = TOOLS | COMPILERS | {"cmake", "make", "nproc", *CYTHON, *PYTHONS, *SHELLS}
+# Names of them that the observer gets.
+KNOWN = {
+    "tools": sorted({*TOOLS, *COMPILERS, "nproc"}),
+    "compilers": sorted(COMPILERS),
+    "programs": sorted(PROGRAMS),
+    "file_programs": sorted(FILE_PROGRAMS),
+    "of_systems": OF_SYSTEMS,
+}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 # Git itself answers of the copy, which is a checkout if the source is one.
-GIT = """\
-#!/bin/sh
-export PATH={path} GIT_CEILING_DIRECTORIES={folder} GIT_CONFIG_NOSYSTEM=1 GIT_OPTIONAL_LOCKS=0
-exec {git} "$@"
-"""
+GIT = (SCRIPTS / "git.sh").read_text(encoding="utf-8")
 NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
 
 
@@ -102,19 +108,19 @@ class Stage(SourceCopy):
         self.headers = self.machine / "headers"  # in FATWHEEL_TORCH_INCLUDE
         self.tools = self.machine / "tools"  # the fake programs, on PATH
 
-    def set(self, tree: Tree, accelerator: Accelerator | None, oneapi: str = "", *, lends: bool = True) -> None:
+    def set(self, tree: Tree, view: View, *, lends: bool = True) -> None:
         """Prepare the folder for one build; the source is restored, whatever an earlier build changed in it.
 
-        `oneapi` is the version that icpx of an accelerator without a version says; `lends` says whether the build may
-        read the objects of the source's repository.
+        `lends` says whether the build may read the objects of the source's repository.
         """
+        accelerator = view.accelerator
         clear(self.machine)
         for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch):
             folder.mkdir(parents=True)
         for name in HEADERS:  # empty: their headers are fetched only for real builds
             (self.headers / name).mkdir(parents=True)
         self._restore(tree, lends=lends)
-        version = str(accelerator.version or oneapi) if accelerator else ""
+        version = str(accelerator.version or view.oneapi) if accelerator else ""  # that icpx says
         for name, answer in ANSWERS.items():
             self._tool(self.tools / name, answer)
         for name in ("git", "git.exe"):  # Windows' own name
@@ -132,8 +138,16 @@ class Stage(SourceCopy):
             write_script(self.tools / name, f"#!/bin/sh\nexit {int(name == 'false')}\n")
         for name in SHELLS:
             (self.tools / name).symlink_to("/bin/sh")
+        self._place_others(view.os)
         if accelerator:
             write_toolkit(self.accelerator, accelerator, version, self._tool)
+
+    def _place_others(self, system: str) -> None:
+        """Place the programs that are this machine's own, and remove those that a system does not have."""
+        for name in FILE_PROGRAMS:
+            (self.tools / name).symlink_to(which(name, path=os.defpath) or name)
+        for name in (name for name, only in OF_SYSTEMS.items() if only != system):
+            (self.tools / name).unlink()
 
     def _restore(self, tree: Tree, *, lends: bool) -> None:
         """Restore the copy of the source; files that no build has touched stay."""
@@ -228,7 +242,8 @@ def identify_tools() -> tuple[str, ...]:
         lent = [path for path in importable_folders() if path.suffix != ".dist-info"]
         for folder in (OBSERVER, *(path for path in lent if not _is_compiled(path))):
             compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
-    sources = sorted([*OBSERVER.parent.rglob("*.py"), *SCRIPTS.iterdir()])  # with what reads the answers
+    own = (path for ending in ("py", "json", "toml") for path in OBSERVER.parent.rglob(f"*.{ending}"))
+    sources = sorted([*own, *SCRIPTS.iterdir()])  # with what reads the answers
     digest = hashlib.sha256()
     for path in (*sources, *OBSERVER_TABLES.values()):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())

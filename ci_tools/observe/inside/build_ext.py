@@ -89,6 +89,7 @@ COMPILES = re.compile("c(?:uda|ython|make|ffi)|ext|kernel|module|rust|sourc")
 OF_COMPILERS = re.compile(r"/observe/inside/\w+\.py$|/_distutils/compilers/|ccompiler\.py$")
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
 OBJECTS: dict[str, str] = {}  # each object's source
+LACKED: list[str] = []  # the programs that the build runs and its cell's system does not have, each with its place
 OPENED: dict[str, None] = {}  # the sources whose objects the project's code opens
 LEFT: dict[str, str] = {}  # package data that is not copied: its place in the wheel, and its source
 MAX_SAID = 60  # characters of a question
@@ -140,7 +141,7 @@ class Recorder(UnixCCompiler):
         *_: Any,
         **__: Any,
     ) -> None:
-        self._refuse_twice([*map(str, objects or ())])
+        self._refuse_objects([*map(str, objects or ())])
         flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
         flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
         output = os.path.join(output_dir or "", output_filename)
@@ -148,9 +149,14 @@ class Recorder(UnixCCompiler):
         if target_desc == self.EXECUTABLE:  # of a test of the compiler, mostly: it fails when the project runs it
             Path(output).write_text(f"{FAILS}{Path(output).read_text(encoding='utf-8')}", encoding="utf-8")
 
-    def _refuse_twice(self, objects: list[str]) -> None:
-        """Fail as the linker would: of two sources with one stem, distutils compiles only one and links it twice."""
+    def _refuse_objects(self, objects: list[str]) -> None:
+        """Fail as the linker would, for what a program that no builder of the cell has should have made.
+
+        And of two sources with one stem, distutils compiles only one and links it twice.
+        """
         for made in objects:
+            if LACKED and not FACTS.doubts and not os.path.exists(made):
+                raise LinkError(f"{made}: no such file ({LACKED[0]})")
             if objects.count(made) > 1:
                 sources = " and ".join(self.made_of.get(made, ()))
                 msg = f"{sources} would be compiled into one object, {os.path.basename(made)}, and linked twice"
@@ -438,7 +444,7 @@ def _doubt_plugins(real: Any) -> Any:
             if FACTS.known["installed"] is not None and not COMPILES.search(name):
                 continue
             if not any(hasattr(place, found) for place in (self, self.metadata) for found in (name, f"set_{name}")):
-                FACTS.doubt(f"gives setup() the keyword {name}, which belongs to a plugin")
+                FACTS.doubt(f"gives setup() the keyword {name}, which setuptools itself does not read")
         for requirement in _flat((attrs or {}).get("setup_requires")):
             name = re.split(r"[^A-Za-z0-9._-]", requirement.strip())[0].lower().replace("_", "-").replace(".", "-")
             if name not in FACTS.known["simulated"]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from typing import Any, NamedTuple
 
-from ci_tools.observe.inside.facts import FACTS, watch
+from ci_tools.observe.inside.facts import FACTS, list_frames, watch
 
 SYS_PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
 SYSTEMS = {"linux": "Linux", "macos": "Darwin", "windows": "Windows"}
@@ -90,6 +91,9 @@ TEXTS = {
     "msvc": ("MSC v.1900 64 bit ({machine})", "MSC v.1960 64 bit ({machine})"),
 }
 KINDS = {"macos": "clang", "windows": "msvc"}  # on Linux it is one of two
+ANY_OF_THEM = "".join(f" [{text}]" for two in TEXTS.values() for text in two)
+BUILT_OF = "(main)"  # the branch of Python's own repository
+FREE_THREADED = "experimental free-threading build "  # from 3.14 on without its first word
 
 
 def compiler_of_python(*_: object) -> str:
@@ -106,7 +110,10 @@ class Version(str):
     __slots__ = ()
 
     def __contains__(self, part: object) -> bool:
-        return str.__contains__(self, part) or (FACTS.asks() and part in self.whole())  # type: ignore[operator]
+        if str.__contains__(self, part) or not FACTS.asks():  # type: ignore[operator]
+            return str.__contains__(self, part)  # type: ignore[operator]
+        some = f"{self}{ANY_OF_THEM}"
+        return part in some.format(machine="AMD64") + some.format(machine="ARM64") and part in self.whole()  # type: ignore[operator]
 
     def find(self, *args: Any) -> int:
         """Return where a part starts, or -1."""
@@ -116,3 +123,24 @@ class Version(str):
     def whole(self) -> str:
         """Return the text with the compiler."""
         return f"{self} [{compiler_of_python()}]"
+
+
+class VersionWords:
+    """`sys.version` in a line that only looks for a word in it: no number of a Python decides about `conda`."""
+
+    def __contains__(self, part: object) -> bool:
+        is_word = isinstance(part, str) and part.isalpha() and part not in FREE_THREADED
+        return part in (Version(BUILT_OF) if is_word else _read_version())
+
+
+def show_version() -> Version | VersionWords:
+    """Return `sys.version` of the cell's Python, or what can be looked for in it."""
+    frame = next(list_frames())
+    after = [one.opname for one in dis.get_instructions(frame.f_code) if one.offset >= frame.f_lasti]
+    return VersionWords() if after[:2] == ["LOAD_ATTR", "CONTAINS_OP"] else _read_version()
+
+
+def _read_version() -> Version:
+    is_free_threaded = version_info() >= (3, 13) and FACTS.ask("free_threaded")
+    build = FREE_THREADED.removeprefix("" if version_info() < (3, 14) else "experimental ")
+    return Version(f"{python_version()} {build if is_free_threaded else ''}{BUILT_OF}")

@@ -157,7 +157,7 @@ class AskedFacts(metaclass=_Guarded):
 
     def asks(self) -> bool:
         """Whether the direct caller of this package is the project's own code."""
-        return self.is_asked_by(next(_frames(), None))
+        return self.is_asked_by(next(list_frames(), None))
 
     def is_asked_by(self, frame: FrameType | None) -> bool:
         """Whether a frame is the project's own code, or a function that asks for it by name."""
@@ -167,7 +167,7 @@ class AskedFacts(metaclass=_Guarded):
 
     def lets_ask(self) -> bool:
         """Whether the caller is the project's own code, directly or through the standard library."""
-        foreign, frame = self.foreign, sys._getframe(1)  # noqa: SLF001 - see _frames, which takes twice as long
+        foreign, frame = self.foreign, sys._getframe(1)  # noqa: SLF001 - see list_frames, which takes twice as long
         while frame:
             file = frame.f_code.co_filename
             if not file.startswith(HERE):
@@ -180,17 +180,17 @@ class AskedFacts(metaclass=_Guarded):
 
     def is_called_in(self, function: str) -> bool:
         """Whether the nearest function outside the standard library has that name."""
-        others = (frame.f_code for frame in _frames() if not frame.f_code.co_filename.startswith(LIBRARY))
+        others = (frame.f_code for frame in list_frames() if not frame.f_code.co_filename.startswith(LIBRARY))
         return next((code.co_name == function for code in others), False)
 
     def imports_itself(self) -> bool:
         """Whether the project's own code states the current import."""
-        others = (frame.f_code.co_filename for frame in _frames())
+        others = (frame.f_code.co_filename for frame in list_frames())
         return self.is_own(next((file for file in others if "importlib" not in file), HERE))
 
     def place(self) -> str:
         """Return the line of the project that is running, such as `setup.py:12`, or ""."""
-        own = (frame for frame in _frames() if self.is_own(frame.f_code.co_filename))
+        own = (frame for frame in list_frames() if self.is_own(frame.f_code.co_filename))
         return next((f"{self.shown(frame.f_code.co_filename)}:{frame.f_lineno}" for frame in own), "")
 
     def shown(self, file: str) -> str:
@@ -236,7 +236,7 @@ class GuardedModule(ModuleType):
         FACTS.doubt(CHANGES)
 
 
-def _frames() -> Iterator[FrameType]:
+def list_frames() -> Iterator[FrameType]:
     """Yield the active frames, nearest first, without this package's own."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way to see the caller
     while frame:

@@ -35,7 +35,6 @@ OF_LINUX = ("/proc/", "/sys/", "/usr/include/")  # macOS keeps its headers in an
 OF_UNIX = ("/bin/", "/etc/", "/home/", "/lib/", "/opt/", "/sbin/", "/usr/", "/var/")
 readlink = os.readlink  # the original
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")
-OF_SYSTEMS = {"cl": "windows", "nproc": "linux"}  # programs of one system only
 LIBRARY = sysconfig.get_path("stdlib")
 INCLUDE = sysconfig.get_path("include")
 HEADER = "Python.h"
@@ -258,17 +257,21 @@ def note_program(name: str) -> None:
         FACTS.ask("gpu")
     elif name in FACTS.known["compilers"]:
         FACTS.ask("accelerator")
-    elif name in OF_SYSTEMS:
-        FACTS.ask("os")
-    elif _is_unknown_program(name):
+    elif not is_of_another(name) and _is_unknown_program(name):
         FACTS.doubt(f"looks for the program {name}")
+
+
+def is_of_another(name: str) -> bool:
+    """Whether only another system than the cell's has a program."""
+    systems = FACTS.known["of_systems"]
+    return name in systems and FACTS.ask("os") != systems[name]
 
 
 def _is_unknown_program(name: str) -> bool:
     """Whether no cell defines that a builder has a program."""
     name = re.sub(r"\.exe$", "", name)  # as Windows names it
-    known = INDIFFERENT_PROGRAMS | GPU_PROGRAMS | {*FACTS.known["compilers"], *OF_SYSTEMS, *FACTS.known["programs"]}
-    return name not in known
+    known = (INDIFFERENT_PROGRAMS, GPU_PROGRAMS, *map(FACTS.known.get, ("compilers", "of_systems", "programs")))
+    return not any(name in some for some in known if some)
 
 
 def which(real: Any) -> Any:
@@ -281,7 +284,7 @@ def which(real: Any) -> Any:
             if _is_unknown_program(name):
                 return f"/usr/bin/{name}" if FACTS.suppose(f"there is a program {name}") else None
             note_program(name)
-            if name in OF_SYSTEMS and FACTS.known["os"] != OF_SYSTEMS[name]:
+            if is_of_another(name):
                 return None
         return real(cmd, *args, **kwargs)
 

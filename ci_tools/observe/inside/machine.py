@@ -22,7 +22,6 @@ from ci_tools.observe.inside.cell import (
     OS_NAMES,
     SYS_PLATFORMS,
     SYSTEMS,
-    Version,
     cell_suffix,
     compiler_of_python,
     doubt_function,
@@ -30,6 +29,7 @@ from ci_tools.observe.inside.cell import (
     note_place,
     platform_tag,
     python_version,
+    show_version,
     version_info,
 )
 from ci_tools.observe.inside.environ import set_variables
@@ -145,7 +145,7 @@ def _answers() -> dict[str, dict[str, Callable[[], Any]]]:
     answers["sys"] |= {
         "platform": lambda: SYS_PLATFORMS[FACTS.ask("os")],
         "version_info": version_info,
-        "version": lambda: Version(f"{python_version()} (main)"),
+        "version": show_version,
         "hexversion": _hexversion,
         "abiflags": lambda: "t" if FACTS.ask("free_threaded") else "",
         "implementation": _implementation,

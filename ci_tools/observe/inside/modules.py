@@ -321,7 +321,7 @@ def _list_installed(real: Any) -> Any:
     def distributions(**kwargs: Any) -> Any:
         if not FACTS.lets_ask() or kwargs:
             return real(**kwargs)
-        if FACTS.known["installed"] is None:
+        if FACTS.known["installed"] is None or "torch" in FACTS.imports:  # whose requirements are not known
             FACTS.doubt("lists what is installed by importlib.metadata.distributions(), which no cell defines")
             return real()
         return map(_Installed, FACTS.known["installed"])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Doubts about the record itself, and about what a build installs or fetches: they can touch everything.
 OF_ALL = re.compile(
     r"chang|writes its own|reports more|computes or waits|took over|started over|wrote over|ended Python|understood|"
-    r"network|by setup_requires|which belongs to a plugin|\b(pip3?|uv|conda|mamba|micromamba)\b"
+    r"network|by setup_requires|the keyword|\b(pip3?|uv|conda|mamba|micromamba)\b"
 )
 # Doubts about what the builder has, or what its programs say: it decides how something is compiled.
 OF_BUILDER = re.compile(

@@ -13,8 +13,10 @@ import re
 import secrets
 from collections.abc import Mapping
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from ci_tools.catalog.tables import parse
 from ci_tools.formats.wheel import record_hash
 from ci_tools.machine.context import Outside
 from ci_tools.model.evidence import OWN_SUFFIX
@@ -23,7 +25,7 @@ from ci_tools.observe.cells import TOO_MANY, Spent
 from ci_tools.observe.laboratory import Laboratory, TrialResult, name_folders_alike
 from ci_tools.observe.observation import Observed, list_folders, parse_answer, read_journal, read_wheel
 from ci_tools.observe.setup_py.prepared import PYTHON, Prepared, prepare, write_driver
-from ci_tools.observe.stage import COMPILERS, OBSERVER_TABLES, PROGRAMS, TOOLS, Stage, identify_tools, readable
+from ci_tools.observe.stage import KNOWN, OBSERVER_TABLES, Stage, identify_tools, readable
 from ci_tools.observe.views import View, is_question, kind_of, list_facts, name_homes
 from ci_tools.sandbox import Limits
 from ci_tools.sandbox.groups import SERVER
@@ -31,35 +33,9 @@ from ci_tools.source.files import Tree
 
 LOG = logging.getLogger(__name__)
 
-# Build requirements that the observed code can do without, or that have a fake.
-SIMULATED = frozenset(
-    # ruff: noqa: SIM905 - as words they fit on a page
-    "cmake cython ninja numpy oldest-supported-numpy packaging pip psutil pybind11 setuptools toml tomli torch "
-    "wheel".split()
-)
-# Requirements that add nothing to a wheel except its version, or a file with it.
-HARMLESS = frozenset(
-    "build click dunamai pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions "
-    "versioningit".split()
-)
-# Requirements with a fake that is there only where the project requires it, and the entry points by which setuptools
-# finds what they add to it.
-PLUGINS: Mapping[str, Mapping[str, str]] = {
-    "cffi": {"distutils.setup_keywords": "cffi_modules = cffi:cffi_modules"},
-    "cppy": {},
-    "expandvars": {},
-    "pkgconfig": {},
-    "nvidia-ml-py": {},
-    "pynvml": {},
-    "setuptools-rust": {
-        "distutils.setup_keywords": "rust_extensions = setuptools_rust:rust_extensions",
-        "setuptools.finalize_distribution_options": "setuptools_rust = setuptools_rust:read_project",
-    },
-    "setuptools-git": {"setuptools.file_finders": "setuptools_git = scm_files:find_files"},
-    # Its version is the release's.
-    "setuptools-scm": {"setuptools.file_finders": "setuptools_scm = scm_files:find_files"},
-    "versioneer": {},
-}
+FAKES = parse(Path(__file__).with_name("simulated.toml").read_bytes())
+SIMULATED, HARMLESS = frozenset[str](FAKES["simulated"]), frozenset[str](FAKES["harmless"])
+PLUGINS: Mapping[str, Mapping[str, str]] = FAKES["plugins"]
 MODULES = {"nvidia-ml-py": "pynvml"}  # of a plugin whose module has another name
 CODE = re.compile(r"\.(pyi?|pyx|pxd|pxi|toml|cfg|in|cmake)$|(^|/)(CMakeLists\.txt|[A-Z]+(\.\w+)?)$")
 MIN_DATA = 200  # fewer files are copied as fast
@@ -162,7 +138,7 @@ class Observer(Laboratory):
             "observe on %s %s with Python %s and torch %s", view.os, view.machine, view.python, view.torch or "none"
         )
         stage, prepared = self.stage, self.prepared
-        stage.set(self.tree, view.accelerator, view.oneapi, lends=self.stores is not None)
+        stage.set(self.tree, view, lends=self.stores is not None)
         write_driver(stage, view)
         stage.request.write_text(json.dumps(self._request(stage, prepared, view), default=str), encoding="utf-8")
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
@@ -249,9 +225,7 @@ class Observer(Laboratory):
             "capped": self.subject.capped,
             "installed": self.subject.installed,
             "gpu_folder": str(stage.driver),
-            "tools": sorted({*TOOLS, *COMPILERS}),
-            "compilers": sorted(COMPILERS),
-            "programs": sorted(PROGRAMS),
+            **KNOWN,
             "tools_folder": str(stage.tools),
             "python_program": str(stage.tools / "python"),
             "home": str(stage.home),

@@ -48,7 +48,7 @@ def shown(folder: Path, before: str, config: str = only("linux-cpu"), **files: s
 @pytest.mark.parametrize(
     "before",
     [
-        pytest.param("subprocess.getoutput('xcrun --show-sdk-path')\n", id="a-shell"),
+        pytest.param("subprocess.getoutput('brew --prefix libomp')\n", id="a-shell"),
         pytest.param("subprocess.call(['make-it-so'])\n", id="a-program"),
         pytest.param("open('/etc/hostname').read()\n", id="a-file"),
         pytest.param("import platform; platform.node()\n", id="a-function"),
@@ -198,6 +198,55 @@ def test_a_header_of_torch_is_that_of_the_cell(header: str, *, expected: bool, t
 
 def test_a_fake_that_setuptools_has_imported_says_its_version(tmp_path: Path) -> None:
     assert not shown(tmp_path, "import Cython\nCython.__version__, Cython.Distutils.build_ext\n").unsupported
+
+
+@pytest.mark.parametrize(
+    ("before", "builds"),
+    [
+        pytest.param("'conda' in sys.version or 'Continuum' in sys.version\n", 2, id="a-word"),
+        pytest.param("'3.1' in sys.version\n", 3, id="a-number"),
+        pytest.param("said = sys.version; 'conda' in said\n", 3, id="the-text-under-another-name"),
+        pytest.param("'conda' in str(sys.version)\n", 3, id="the-text-as-an-argument"),
+        pytest.param("'free-threading' in sys.version and sys.exit('it is free')\n", 3, id="the-kind-of-build"),
+    ],
+)
+def test_a_word_that_no_python_has_in_its_version_depends_on_none(
+    before: str, builds: int, tmp_path: Path, runs: list[object]
+) -> None:
+    files = {"fatwheel.yml": only("linux-cpu"), "demo/__init__.py": "", "setup.py": setup(ONE, before), **FILES}
+    found = evidence_of(write(tmp_path / "a", files)).platforms[0]
+    assert (len(runs), bool(found.shown.doubt)) == (builds, False)
+    refused = {str(cell.python) for cell, one in found.apart.items() if one.unsupported}
+    assert refused == ({"3.14t"} if "exit" in before else set())
+
+
+@pytest.mark.parametrize(("keyword", "is_known"), [("home_page", True), ("cuda_modules", False)])
+def test_a_keyword_that_nothing_installed_reads_adds_nothing(keyword: str, is_known: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    script = setup(f"{ONE}, {keyword}='x'")
+    write(tmp_path / "a", {"fatwheel.yml": only("linux-cpu"), "demo/__init__.py": "", "a.c": "", "setup.py": script})
+    assert (evidence_of(tmp_path / "a").platforms[0].shown.extensions is Extensions.SOME) == is_known
+
+
+@pytest.mark.parametrize(
+    ("before", "linux", "macos"),
+    [
+        pytest.param("subprocess.check_call(['swiftc', 'a.swift'])\n", "No such file or directory: 'swiftc'",
+                     "it runs swiftc, whose answer", id="by-itself"),
+        pytest.param("os.system('mkdir -p made'); os.system('swiftc a.swift -o made/a.a')\n",
+                     "made/a.a: no such file (setup.py:3 runs swiftc, which only macos has)", "it runs swiftc",
+                     id="by-a-shell"),
+        pytest.param("os.system('mkdir -p made && cp a.c made/a.a')\n", "", "", id="programs-of-every-posix"),
+    ],
+)  # fmt: skip
+def test_a_program_that_only_another_system_has_is_missing(before: str, linux: str, macos: str, tmp_path: Path) -> None:
+    script = setup("ext_modules=[Extension('demo.a', ['a.c'], extra_objects=['made/a.a'])]", before)
+    config = f'{only("linux-cpu", "windows")}  macos-arm64: {{owner: "@demo/macos"}}\n'
+    files = {"fatwheel.yml": config, "demo/__init__.py": "", "setup.py": script, **FILES}
+    found = [one.shown for one in evidence_of(write(tmp_path / "a", files)).platforms]
+    assert [bool(one.unsupported) for one in found] == [bool(linux), bool(linux), False]
+    for one, said in zip(found, (linux, linux or "a shell", macos), strict=True):
+        assert said in (one.unsupported or one.extensions_where)
+        assert bool(said) == bool(one.unsupported or one.doubt or one.extensions is Extensions.UNKNOWN)
 
 
 def test_a_doubt_of_every_cell_is_observed_twice_for_each_system(tmp_path: Path, runs: list[object]) -> None:
