@@ -101,9 +101,10 @@ def make_torch(parts: Parts, pythons: Iterable[str], folder: Path, outside: Outs
     with outside.reporter.step(f"fetch the build parts of {parts.offer.file}") as step:
         content = parts.read("torch/version.py")  # first: the wheel may not be the one that the catalog knows
         refuse_record(parts, outside)
-        parts.copy([*filter(WANTED.match, parts.names), *read], site, step.progress)
+        parts.copy([*filter(WANTED.match, parts.names), *read], site, step.progress if parts.remote else None)
         requires = _write_metadata(parts, site)
-        step.result(f"{parts.fetched / 1e6:.1f} MB in {parts.requests} requests")
+        fetched = f"{parts.fetched / 1e6:.1f} MB in {parts.requests} requests"
+        step.result(fetched if parts.requests else "read from this machine")
     version, label = label_of(content)
     log = outside.cache / "logs" / f"torch-{version}.log"
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import platform
 import random
@@ -15,6 +16,7 @@ from pathlib import Path
 import certifi
 import pytest
 from packaging.specifiers import SpecifierSet
+from rich.console import Console
 
 from ci_tools import catalog
 from ci_tools.build.sdk import torch_parts
@@ -22,6 +24,7 @@ from ci_tools.build.sdk.link_stubs import exports_of
 from ci_tools.build.sdk.torch_choice import Wanted, find_torch
 from ci_tools.build.sdk.torch_parts import TorchParts
 from ci_tools.catalog.symbols import tables
+from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.machine.context import Outside
 from tests.builders.sources import world
@@ -108,6 +111,14 @@ def test_the_parts_are_fetched_in_few_requests(tmp_path: Path) -> None:
     assert (torch.site / "torch/include/torch/extension.h").is_file()
     assert not (torch.site / "torch/nn").exists()
     assert len([one for one in sent if one.range]) == torch.requests + 1 < 8  # its label was asked for first
+
+
+def test_the_parts_of_a_file_on_this_machine_are_said_to_be_read(tmp_path: Path) -> None:
+    said, wheel = io.StringIO(), torch_wheel(tmp_path)
+    reporter = TerminalReporter(lambda: Console(file=said, width=200))
+    outside = replace(world(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path)), reporter=reporter)
+    assert find(outside, wanted()).requests == 0
+    assert f"fetch the build parts of {wheel.name}: read from this machine (" in said.getvalue()
 
 
 def test_with_a_warm_cache_no_server_is_asked(tmp_path: Path) -> None:
