@@ -122,7 +122,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
     is_per_python = any(one.shown.python_api.kind in {Binding.FULL, Binding.UNKNOWN} for one in native)
     pythons = _choose_pythons(found, native, catalog, is_per_python=is_per_python)
     choice = _choose_torch(found, native, pythons, catalog, torch)
-    imports = find_imports(found.name, found.project, found.platforms)
+    imports = find_imports(found.name, found.project, kept)
     source = found.project.request.source
     lacking = find_lacking(found.project, imports, read_metadata(found.platforms))
     shipped = {python for version in _served(choice, catalog) for python in catalog.torch[version].pythons[HOST]}
@@ -389,6 +389,7 @@ def choose_archs(shown: CellEvidence, asked: Sequence[str], kind: AcceleratorKin
     return Archs(own, (found["name"], found["notation"]) if found else None)
 
 
+EXTENSION = re.compile(r"\.(cpython-[\w-]+|abi3t?)\.so$|(\.[\w-]+)?\.pyd$")  # a plain .so may be loaded by its path
 # Packages beside the real one, which wheels should not have and often do.
 BESIDE = frozenset({"benchmarks", "build", "docs", "examples", "scripts", "test", "tests", "tools"})
 SAYS_A_PROJECT = frozenset({"pyproject.toml", "setup.py"})
@@ -396,27 +397,31 @@ DEEPEST = 2  # folders between a package's root and the folder of its modules: s
 
 
 def find_imports(name: str, project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> tuple[str, ...]:
-    """Return the module that a project of this name installs, in a tuple; empty if it is not known."""
+    """Return the module that a project of this name installs, and extensions beside it; empty if nothing is known."""
     wanted = canonicalize_name(name)
-    packed = ({line.partition(" sha256=")[0] for line in one.shown.members or one.shown.contents} for one in platforms)
-    observed = {module for members in packed for module in _top_modules(members)}
+    known = filter(None, (one.shown.members or one.shown.contents for one in platforms))
+    packed = [{line.partition(" sha256=")[0] for line in lines} for lines in known]
+    observed = set.intersection(*({*_top_modules(members)} for members in packed)) if packed else set()
     stated = project.text("tool", "maturin", "module-name").partition(".")[0]
     # A folder with the name of what the project requires is its part for that, in a namespace.
     required = {name_of_required(text).replace("-", "_") for text, _ in project.dependencies()}
     found = sorted(observed or {stated} - {""} or set(_modules_in(project, wanted)) - required)
-    same = [module for module in found if canonicalize_name(module) == wanted]
-    named = same or [module for module in found if module not in BESIDE | {"src"} and not module.startswith("_")]
+    same = [module for module in found if wanted in map(canonicalize_name, (module, module.rpartition(".")[0]))]
+    named = same or [one for one in found if one.partition(".")[0] not in BESIDE | {"src"} and not one.startswith("_")]
     # the whole of a name before its parts: "fast_transformers" for pytorch-fast-transformers
-    return tuple(close_names(wanted.replace("-", "_"), named) if len(named) > 1 else named)
+    chosen = close_names(wanted.replace("-", "_"), named) if len(named) > 1 and not same else named
+    beside = {EXTENSION.sub("", member) for members in packed for member in members if EXTENSION.search(member)}
+    return (*chosen, *sorted(beside & observed - {*chosen, *BESIDE}))
 
 
 def _top_modules(members: Collection[str]) -> Iterator[str]:
-    """Yield the packages and modules at the top of a wheel with these members, or of its namespaces (PEP 420)."""
+    """Yield the topmost packages of a wheel with these members, modules at its root, and extensions in neither."""
     for member in members:
-        *folders, last = member.split("/")
+        folders = member.split("/")[:-1]
         paths = ("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
-        top = next((path for path in paths if f"{path}/__init__.py" in members), folders[0] if folders else "")
-        module = top or re.sub(r"(\.[\w-]+)?\.(so|pyd)$|\.py$", "", last)  # _C.abi3.so, _C.pyd, mod.py
+        top = next((path for path in paths if f"{path}/__init__.py" in members), "")
+        ending = EXTENSION if folders else r"(\.[\w-]+)?\.(so|pyd)$|\.py$"  # _C.abi3.so, _C.pyd, mod.py
+        module = top or re.sub(ending, "", member).removesuffix("/__init__")
         if all(part.isidentifier() for part in module.split("/")):
             yield module.replace("/", ".")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +17,14 @@ from ci_tools.config.project import BLANK
 from ci_tools.config.starter import WrittenConfig
 from ci_tools.config.starter.choices import find_imports
 from ci_tools.errors import InputError
+from ci_tools.model.evidence import Extensions
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import PathSource, Request, Route, ToolchainKind
 from ci_tools.model.versions import Minor
 from ci_tools.plan.make import make_plan
 from ci_tools.source.files import tree_at
 from ci_tools.source.project_file import ProjectFile
+from tests.builders.planned import ABIS, APIS, asked, shown
 from tests.builders.sources import committed, git, shared_world, world, write
 
 SYSTEM = '[build-system]\nrequires = [REQUIRES]\nbuild-backend = "BACKEND"\n'
@@ -60,6 +63,24 @@ def platforms_of(request: Request) -> set[Platform]:
 def test_a_folder_that_is_called_src_is_no_module_to_import(tmp_path: Path) -> None:
     tree = tree_at(write(tmp_path, {"pyproject.toml": pyproject(), "src/__init__.py": ""}), os.environ)
     assert find_imports("demo", ProjectFile(BLANK, tree), ()) == ()
+
+
+SO = "cpython-fatwheel.so"
+BESIDE = [("demo/__init__.py", f"demo_cpu.{SO}", f"demo_cuda.{SO}"), ("demo/__init__.py", f"demo_cpu.{SO}")]
+
+
+@pytest.mark.parametrize(
+    ("members", "modules"),
+    [([(f"demo/_C.{SO}",)], ("demo._C",)), ([("demo/op.so",)], ()), (BESIDE, ("demo", "demo_cpu"))],
+    ids=["only-an-extension", "only-a-library", "beside-a-package"],
+)
+def test_a_wheel_is_tried_by_the_extensions_that_nothing_else_imports(
+    members: list[tuple[str, ...]], modules: tuple[str, ...], tmp_path: Path
+) -> None:
+    found = shown(asked(), APIS[0], ABIS[0], Extensions.SOME)
+    platforms = [replace(found, shown=replace(found.shown, members=each)) for each in members]
+    project = ProjectFile(BLANK, tree_at(write(tmp_path, {"pyproject.toml": pyproject()}), os.environ))
+    assert find_imports("demo", project, platforms) == modules
 
 
 def test_a_pure_project_asks_for_no_torch_and_no_accelerator(tmp_path: Path) -> None:
