@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from ci_tools.model.plan import Job
 from ci_tools.verify.audit.archive import container, content, files, foreign, hidden
 from ci_tools.verify.audit.libraries import binaries, device, extensions, instructions, macos, system, torch
 from ci_tools.verify.audit.metadata import entry_points, labels
-from ci_tools.verify.audit.subject import Flaw, Subject
+from ci_tools.verify.audit.subject import DATA, Flaw, Subject
 
 
 def audit(
@@ -70,8 +71,11 @@ def _explain(rule: AuditRule, flaw: Flaw, subject: Subject) -> tuple[str, str]:
     """Return what a flaw does to a user, and a command that shows it."""
     tops = (member.name.partition("/") for member in subject.members)
     package = next((top for top, within, _ in tops if within and top.isidentifier()), "MODULE")  # unlike demo-1.0.data
+    named = (one.module for one in extensions.find_extensions(subject) if one.member.name in flaw.message)
+    stated = re.search(r"`import ([\w.]+)`", flaw.effect)
+    module = stated[1] if stated else DATA.sub("", next(named, package)).replace("/", ".")
     wheel = shlex.quote(subject.wheel.path.name)
-    return flaw.effect or rule.effect, rule.command.replace("{wheel}", wheel).replace("{package}", package)
+    return flaw.effect or rule.effect, rule.command.replace("{wheel}", wheel).replace("{module}", module)
 
 
 def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:
@@ -87,12 +91,12 @@ class AuditRule(NamedTuple):
 
     check: Callable[[Subject], Iterator[Flaw]]
     effect: str
-    command: str  # with {wheel} and {package} in it
+    command: str  # with {wheel} and {module} in it
 
 
 PIP = "pip install --no-deps --target there {wheel}"
 UV = "uv pip install --no-deps --target there {wheel}"
-IMPORT = f"{PIP} && PYTHONPATH=there python -c 'import {{package}}'"
+IMPORT = f"{PIP} && PYTHONPATH=there python -c 'import {{module}}'"
 TWINE = "twine check --strict {wheel}"
 LIST = "unzip -Zv {wheel}"
 UNPACKED = "unzip -d there {wheel} && cd there && "

@@ -1,4 +1,4 @@
-"""Extensions that an earlier build has left in the source, and what they do in a wheel."""
+"""Extensions of a wheel that no Python, or only another one, can import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.model.files import Level
 from tests.builders.audited import findings, planned
-from tests.builders.wheels import make
+from tests.builders.wheels import LINUX, linked, make
 from tests.builders.windows import dll
 
 NAME = "demo-1.0-cp312-cp312-win_amd64.whl"
@@ -25,3 +25,12 @@ def test_an_extension_of_an_earlier_build_is_named(tmp_path: Path, level: Level,
     job = planned(NAME) if is_planned else None
     found = [one for one in findings(wheel, job) if one.rule == "suffix"]
     assert [(one.level, one.message.startswith(f"{OLD} is for another Python")) for one in found] == [(level, True)]
+
+
+@pytest.mark.parametrize("name", ["knn/_C", "more-1.0.data/platlib/knn/_C"], ids=["member", "platlib"])
+@pytest.mark.parametrize("rule", ["init", "undefined"])
+def test_a_finding_is_seen_by_importing_its_extension(tmp_path: Path, name: str, rule: str) -> None:
+    code = linked("int nowhere(void); int (*asked)(void) = nowhere;")
+    wheel = make(tmp_path, LINUX, {"demo/__init__.py": b"", f"{name}.abi3.so": code})
+    said = [one.command.partition(" python ")[2] for one in findings(wheel) if one.rule == rule]
+    assert said == ["-c 'import knn._C'"]
