@@ -24,7 +24,7 @@ BESIDE = frozenset(
     {"benchmarks", "build", "conftest", "docs", "examples", "scripts", "setup", "test", "tests", "tools"}
 )
 PACKAGE = re.compile(r"__init__(\.py|\.[\w.-]*(so|pyd))$")
-LIBRARY = re.compile(r"(\w+)(\.[\w-]+)?\.(so|pyd)$")
+LIBRARY = re.compile(r"((?:\w+/)*(\w+))(\.[\w-]+)?\.(so|pyd)$")
 ELSEWHERE = re.compile(r"[^/]+\.data/(purelib|platlib)/")  # PEP 427: its files go to the root as well
 # In an error's words, and in those of `python -m`.
 MISSING = re.compile(r"(?:ModuleNotFoundError|python[\w.]*): No module named '?([\w.]+)")
@@ -63,17 +63,15 @@ def _is_name(part: str) -> bool:
 
 
 def _modules(wheel: Wheel) -> Iterator[str]:
-    """Yield the topmost packages of a wheel, and the modules and libraries with an init function at its root."""
+    """Yield a wheel's topmost packages, modules at its root, and libraries with an init function outside of them."""
     paths = {ELSEWHERE.sub("", info.filename): info for info in wheel.infos}
     folders = {path.rpartition("/")[0] for path in paths if PACKAGE.fullmatch(path.rpartition("/")[2])}
-    for folder in folders:
-        parts = folder.split("/")
-        if folder and not any("/".join(parts[:depth]) in folders for depth in range(1, len(parts))):
-            yield ".".join(parts)
+    within = tuple(f"{folder}/" for folder in folders - {""})
+    yield from (folder.replace("/", ".") for folder in folders - {""} if not folder.startswith(within))
     for path, info in paths.items():
-        library = LIBRARY.fullmatch(path)
-        if library and f"PyInit_{library[1]}".encode() in b"".join(wheel.chunks(info)):
-            yield library[1]
+        library = None if path.startswith(within) else LIBRARY.fullmatch(path)
+        if library and f"PyInit_{library[2]}".encode() in b"".join(wheel.chunks(info)):
+            yield library[1].replace("/", ".")
         elif "/" not in path and path.endswith(".py"):
             yield path.removesuffix(".py")
 
@@ -127,7 +125,7 @@ def explain_failed_import(
         found = open_wheel(wheel)
         with found.archive:
             found.archive.extractall(folder)
-            libraries = {info.filename.partition(".")[0] for info in found.libraries}  # modules at the root among them
+            libraries = {info.filename.partition(".")[0].replace("/", ".") for info in found.libraries}
         for member in spared:
             (folder / member).write_bytes(UNLOADABLE)
         for module in (module for module in own_imports(wheel) if module not in libraries):

@@ -147,7 +147,10 @@ class Validator:
             return (Trial(what, Outcome.FAILED, _describe_failure("cannot be installed", str(error), INSTALL)),)
 
     def _try(self, environment: Environment) -> Iterator[Trial]:
-        for module in self.own if self.validation.imports is None else self.validation.imports:
+        modules = self.own if self.validation.imports is None else self.validation.imports
+        if not modules and not self.validation.commands:
+            yield Trial("import", Outcome.NOT_EXERCISED, "neither the wheel's files nor the config name a module")
+        for module in modules:
             yield self._try_import(environment, module)
         for command in self.validation.commands:
             yield self._try_command(environment, command)
@@ -210,6 +213,11 @@ class Validator:
         driver = needs_driver(trial.detail)
         if driver and not self.gpu and self.validation.imports is None:  # nobody said that it works without one
             return Trial(trial.what, Outcome.NOT_EXERCISED, f"it needs {driver} of a driver, and no GPU is here")
+        folder = environment.packages / module.replace(".", "/")
+        runs = (file.suffix for file in (*folder.glob("__init__.*"), *folder.parent.glob(f"{folder.name}.*")))
+        if trial.outcome is Outcome.PASSED and folder.is_dir() and not {".py", ".pyc", ".so", ".pyd"} & {*runs}:
+            why = f"{module} is only a namespace (PEP 420), whose import runs no file: name a module of it in `imports`"
+            return Trial(trial.what, Outcome.NOT_EXERCISED, why)
         return self._excuse(environment, trial)
 
     def _excuse(self, environment: Environment, trial: Trial) -> Trial:

@@ -147,6 +147,18 @@ def test_the_modules_of_a_wheel_are_imported_with_what_the_config_requires(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("imports", "why"), [(None, "neither"), (("space",), "only a namespace")], ids=["own", "told"])
+def test_an_import_that_runs_nothing_is_no_trial(imports: tuple[str, ...] | None, why: str, tmp_path: Path) -> None:
+    wheel = make(tmp_path, files={"space/_C.so": b"no init function"})
+    trying = Validator(
+        validation=Validation(imports=imports), own=own_imports(wheel), interpreter=Path(sys.executable),
+        logs=tmp_path / "logs", outside=world(tmp_path, PIP_NO_INDEX="1"), gpu=False,
+    )  # fmt: skip
+    trial = trying.install_from_file(wheel)[-1]
+    assert (trial.outcome, why in trial.detail) == (Outcome.NOT_EXERCISED, True)
+
+
+@pytest.mark.slow
 def test_a_module_that_is_linked_with_torch_or_a_driver_is_tried_as_its_users_import_it(tmp_path: Path) -> None:
     torch = make(tmp_path, "torch-9.0-py3-none-any.whl", {"torch.py": b""})
     linked = (

@@ -26,6 +26,7 @@ SO = "cpython-312-x86_64-linux-gnu.so"
         pytest.param({"demo.py": NOTHING, "class.py": NOTHING, "my-script.py": NOTHING}, ("demo",), id="no-names"),
         pytest.param({f"fast.{SO}": b"..PyInit_fast..", "data.bin": NOTHING}, ("fast",), id="a-library"),
         pytest.param({"fast.abi3.so": b"PyInit_fast", "op.so": b"no init"}, ("fast",), id="another-library"),
+        pytest.param({f"ns/_C.{SO}": b"PyInit__C", "ns/op.so": b"no init"}, ("ns._C",), id="only-an-extension"),
         pytest.param({f"demo/__init__.{SO}": b"PyInit_demo"}, ("demo",), id="a-compiled-package"),
         pytest.param({"demo-1.0.data/platlib/demo/__init__.py": NOTHING}, ("demo",), id="platlib"),
         pytest.param({"demo-1.0.data/scripts/run.py": NOTHING, "_demo.py": NOTHING}, ("_demo",), id="only-private"),
