@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import time
 import warnings
@@ -42,7 +41,7 @@ from ci_tools.build.sdk.lending import InstallPlace, put_toolkit
 from ci_tools.build.shards.handover import Handed, LayeredStore
 from ci_tools.build.shards.listing import ListedBuild
 from ci_tools.build.times.watch import watch_units
-from ci_tools.build.toolchain import TORCH_INCLUDE, Toolchain
+from ci_tools.build.toolchain import TORCH_INCLUDE, Toolchain, find_level
 from ci_tools.build.units.forecast import keep_job
 from ci_tools.build.units.launchers import has_launchers, name_place, open_gate, open_launchers, open_store
 from ci_tools.build.units.report import UnitReport
@@ -107,7 +106,7 @@ class NewerSystem(Rejected):
     """
 
     def __init__(self, message: str, *, job: Job, level: str, made: Built) -> None:
-        own, wanted = (re.sub(r"(_\d+_\d+)_.*", r"\1", tag) for tag in (level, job.wheel_platform))
+        own, wanted = find_level(level), find_level(job.wheel_platform)
         way = f"or build where the glibc is that of {wanted}, such as in one of PyPA's images (`container`)"
         super().__init__(message, hint=f"write `wheel-platform: {own}` at {job.platform}, {way}", page=LEVELS)
         self.job, self.level, self.made = job, level, made

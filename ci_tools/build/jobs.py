@@ -214,17 +214,17 @@ def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outs
 def refuse_level(planned: Planned, jobs: Iterable[Job], outside: Outside) -> None:
     """Raise MachineError for jobs whose wheels, compiled here, will certainly not keep to their level of glibc."""
     here = toolchain.libc()
-    own, problems = toolchain.own_level(here), []
+    own, problems = toolchain.find_level(here), []
     for job in jobs:
         doubt = toolchain.libc_doubt(job.wheel_platform, here) if job.kind is JobKind.NATIVE else ""
         if not doubt or tuple(map(int, own.split("_")[1:])) < NEEDS_NEWER or choose(job, planned.catalog, outside):
             continue
         if found := headers.find_newer_symbols(planned.tree, headers.compiles_of(job, planned.evidence)):
-            what = f"includes {found[0]}, and what this machine compiles of it needs {here} or newer"
+            what = f"includes {found[0]}, and what this machine compiles of it with {here} needs newer libraries"
             problems.append(Problem(str(found[1]), f"{what}: {job.name} is to keep to {job.wheel_platform}"))
     if problems:
         way = "build it in one of PyPA's images (`container`), where the glibc is older"
-        hint = f"{way}; or write `wheel-platform: {own}`, which `--here` does for a release into a folder"
+        hint = f"{way}; or write `wheel-platform: {own}`; for a release into a folder, `--here` finds the oldest level"
         raise MachineError("\n".join(dict.fromkeys(map(str, problems))), hint=hint, page=LEVELS)
 
 

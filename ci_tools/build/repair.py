@@ -63,12 +63,13 @@ def judge_level(wheel: Path, wheel_platform: str) -> tuple[str, str]:
     if not _has_libraries(wheel):
         return "the wheel is not the planned one", ""
     level = _find_oldest(wheel, wheel_platform)
-    if level and _number(level) <= _number(wheel_platform):
+    if level and number_level(level) <= number_level(wheel_platform):
         return f"auditwheel does not repair the wheel, which keeps to {level}", ""
     return f"the wheel does not keep to {wheel_platform}{', but to ' if level else ''}{level}", level
 
 
-def _number(platform_tag: str) -> tuple[int, ...]:
+def number_level(platform_tag: str) -> tuple[int, ...]:
+    """Return the version of the C library in a platform tag: 2, 28 of manylinux_2_28_x86_64."""
     return tuple(map(int, re.findall(r"\d+", platform_tag)[:2]))  # x86_64 has numbers, too
 
 

@@ -269,10 +269,10 @@ def libc() -> str:
         return ""
 
 
-def own_level(libc: str) -> str:
-    """Return the level of wheels for that C library and newer ones, `manylinux_2_36`; "" for another one than glibc."""
-    here = re.search(r"(\d+)\.(\d+)", libc)
-    return f"manylinux_{here[1]}_{here[2]}" if here else ""
+def find_level(said: str) -> str:
+    """Return the level of a tag, or of wheels for a C library: manylinux_2_36 of `glibc 2.36`; "" without a version."""
+    found = re.search(r"(\d+)[._](\d+)", said)
+    return f"manylinux_{found[1]}_{found[2]}" if found else ""
 
 
 def libc_doubt(wheel_platform: str, libc: str) -> str:
@@ -285,7 +285,7 @@ def libc_doubt(wheel_platform: str, libc: str) -> str:
         return ""
     return (
         f"this machine links with {libc}, newer than {wheel_platform} allows: what asks for a newer symbol will not "
-        f"keep to it (a `container` such as PyPA's manylinux images does, or `wheel-platform: {own_level(libc)}`)"
+        f"keep to it (a `container` such as PyPA's manylinux images does, or `wheel-platform: {find_level(libc)}`)"
     )
 
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from ci_tools.build.builder import NewerSystem
 from ci_tools.build.containers.engines import find_usual_level, foretell_levels
 from ci_tools.build.jobs import Checks, LeftJob, Look, Made, build, list_left_over, refuse_level, working_in
-from ci_tools.build.toolchain import libc, own_level
+from ci_tools.build.repair import number_level
+from ci_tools.build.toolchain import find_level
 from ci_tools.catalog.targets import is_local
 from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
@@ -87,7 +88,9 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     edition = folder_edition(planned.plan.edition)
     jobs = [job for job in planned.plan.jobs if job.name not in without]
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
-    takes_level = _take_level(planned, jobs, to, outside, here=here)
+    takes_level = here and all(map(is_local, to.addresses))  # a newer one than the usual, in folders of this machine
+    if not takes_level:
+        refuse_level(planned, jobs, outside)
     for line in foretell_levels(jobs, planned.catalog, outside) if takes_level else ():
         outside.reporter.say(line)
     with open_stock() as stock:
@@ -131,17 +134,6 @@ def _check_targets(plan: Plan, to: Destination, outside: Outside) -> tuple[Targe
     return targets
 
 
-def _take_level(planned: Planned, jobs: Sequence[Job], to: Destination, outside: Outside, *, here: bool) -> bool:
-    """Whether wheels may take the level of this machine, as those for its own folders may.
-
-    Raises an error for a release to others whose wheels would not keep to theirs.
-    """
-    if here and all(is_local(address) for address in to.addresses):
-        return True
-    refuse_level(planned, jobs, outside)
-    return False
-
-
 def _try_files(
     planned: Planned, made: Sequence[Made], settings: Here, out: Path, outside: Outside
 ) -> tuple[Trial, ...]:
@@ -161,46 +153,40 @@ def _try_files(
 def _build_here(
     planned: Planned, names: Sequence[str], out: Path, outside: Outside, checks: Checks
 ) -> tuple[tuple[Made, ...], Planned]:
-    """Build the files, and return them with their plan: where that may be, wheels take this machine's level."""
+    """Build the files, and return them with their plan: where that may be, wheels take the level that they need."""
     if checks.compiled is not None:
         planned = _go_on(planned, out, outside)
     try:
         with share_units(planned.plan, names, outside):
             return build(planned, names, out, outside, checks), planned
     except NewerSystem as error:
-        taken = None if checks.compiled is None else _take_own_level(planned, error.job)
-        if checks.compiled is None or taken is None or error.job.name in checks.compiled:
+        taken = None if checks.compiled is None else _take_newer(planned, error.job, error.level, outside)
+        if checks.compiled is None or taken is None:
             raise
-        outside.reporter.say(taken.why)
-        compiled = {**checks.compiled, error.job.name: error.made}
-        return _build_here(taken.planned, names, out, outside, checks._replace(compiled=compiled))
+        left = {name: made for name, made in checks.compiled.items() if made.path.exists()}  # else it is a wheel by now
+        compiled = {**left, error.job.name: error.made}
+        return _build_here(taken, names, out, outside, checks._replace(compiled=compiled))
 
 
 def _go_on(planned: Planned, out: Path, outside: Outside) -> Planned:
-    """Return the plan with this machine's level where an earlier run has left a wheel of it: it is not built again."""
+    """Return the plan with the newer level of a wheel that an earlier run has left: it is not built again."""
     for job in planned.plan.jobs:
-        taken = _take_own_level(planned, job) if job.kind is JobKind.NATIVE else None
-        if taken and receipts.load(out / taken.planned.job(job.name).wheel):
-            outside.reporter.say(taken.why)
-            planned = taken.planned
+        machine = job.wheel_platform.removeprefix(find_usual_level(job, planned.catalog))
+        for path in filter(receipts.load, out.glob(f"{job.wheel.rpartition('-')[0]}-manylinux_*{machine}.whl")):
+            planned = _take_newer(planned, job, path.stem.rpartition("-")[2], outside) or planned
     return planned
 
 
-class _Taken(NamedTuple):
-    """The plan whose wheels of a platform have this machine's level, and why."""
-
-    planned: Planned
-    why: str
-
-
-def _take_own_level(planned: Planned, job: Job) -> _Taken | None:
-    """Return the plan with this machine's level for a job's platform; None if the config names that platform's."""
-    level, usual = own_level(libc()), find_usual_level(planned.job(job.name), planned.catalog)
-    if not job.platform or not level or not usual:
+def _take_newer(planned: Planned, job: Job, tag: str, outside: Outside) -> Planned | None:
+    """Return the plan with the level of a tag for a job's platform; None if it is no newer, or the config names one."""
+    before, level = planned.job(job.name), find_level(tag)
+    is_taken = any(text.startswith(f"{job.platform}=") for text in planned.plan.request.run.level)
+    is_free = is_taken or find_usual_level(before, planned.catalog)
+    if not job.platform or not is_free or number_level(tag) <= number_level(before.wheel_platform):
         return None
-    why = f"its compiler needs {libc()} here, and an older one in a `container`"
-    said = f"{job.platform}: its wheels are tagged {level}, not {usual}: {why}"
-    return _Taken(take_level(planned, job.platform, level), said)
+    tagged = f"{job.platform}: its wheels are tagged {level}, not {find_level(before.wheel_platform)}"
+    outside.reporter.say(f"{tagged}: {job.name}, compiled here, needs that, and an older one in a `container`")
+    return take_level(planned, job.platform, level)
 
 
 def say_clashes(planned: Planned, outside: Outside) -> Look:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ci_tools.build.toolchain import libc, own_level
+from ci_tools.build.toolchain import find_level, libc
 from ci_tools.formats.tar import tarfile
 from ci_tools.machine import package_index
 from ci_tools.machine.python import find
@@ -227,7 +227,7 @@ class Attempt:
         config["python"] = [self.project.get("python", "3.11")]
         config["platforms"] = {platform: config["platforms"][platform]}
         if "torch" in self.project:
-            config["platforms"][platform] |= {"archs": ["9.0"], "wheel-platform": own_level(libc())}
+            config["platforms"][platform] |= {"archs": ["9.0"], "wheel-platform": find_level(libc())}
         path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         return whole
 

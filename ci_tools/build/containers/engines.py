@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ci_tools.build.built_with import IMAGE
-from ci_tools.build.toolchain import explain_other_libc, libc, libc_doubt, own_level
+from ci_tools.build.toolchain import explain_other_libc, find_level, libc, libc_doubt
 from ci_tools.catalog import Catalog
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.context import Outside
@@ -132,8 +131,7 @@ def explain(job: Job, libc: str) -> str:
     if job.kind is JobKind.PURE:
         return ""
     if libc_doubt(job.wheel_platform, libc):
-        level = re.sub(r"(_\d+_\d+)_.*", r"\1", job.wheel_platform)
-        return f"this machine's {libc} is newer than {level}"
+        return f"this machine's {libc} is newer than {find_level(job.wheel_platform)}"
     return explain_other_libc(job.wheel_platform, libc)
 
 
@@ -144,12 +142,12 @@ def find_usual_level(job: Job, catalog: Catalog) -> str:
 
 
 def foretell_levels(jobs: Iterable[Job], catalog: Catalog, outside: Outside) -> list[str]:
-    """Return a line for each platform whose wheels `release --here` may tag for this machine's newer glibc.
+    """Return a line for each platform whose wheels `release --here` may tag for a newer glibc, as this machine has.
 
-    Only the finished wheel shows whether it needs that, so the plan has the usual level on every machine.
+    Only the finished wheel shows what it needs, so the plan has the usual level on every machine.
     """
     doubtful = (job for job in jobs if job.platform and catalog.platforms[job.platform].host == outside.host)
     own = [job for job in doubtful if libc_doubt(job.wheel_platform, libc()) and not choose(job, catalog, outside)]
-    here = f"`release --here` makes it {own_level(libc())} where the wheel needs {libc()}"
+    here = f"if the wheel needs more, `release --here` takes the oldest it keeps to, at most {find_level(libc())}"
     levels = {job.platform: usual for job in own if (usual := find_usual_level(job, catalog))}
     return [f"{platform}: planned as {usual}; {here}" for platform, usual in levels.items()]
