@@ -6,11 +6,12 @@ import argparse
 import re
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, nearest
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
@@ -64,7 +65,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise InputError."""  # argparse would print a usage, and exit by itself
-        raise InputError(message, hint=f"`{self.prog} --help` lists the options")
+        raise InputError(message.removeprefix("argument "), hint=f"`{self.prog} --help` lists the options")
+
+    def refuse_unknown(self, words: Sequence[str]) -> None:
+        """Raise InputError for an option that the verb does not have: argparse names no similar one."""
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        for name in (word.partition("=")[0] for word in words[: [*words, "--"].index("--")]):
+            if name.startswith("--") and " " not in name and not any(one.startswith(name) for one in known):
+                self.error(f'there is no option "{name}", {nearest(name, known)}')
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:  # argparse names no nearest
+            msg = f'there is no "{value}", {nearest(str(value), map(str, action.choices))}'
+            raise argparse.ArgumentError(action, msg)
 
 
 def add_config(parser: Parser) -> None:

@@ -30,10 +30,7 @@ def help_of(words: Sequence[str]) -> str:
         return f"fatwheel {__version__}\n"
     if words and words[0] in HELP:  # before any verb is imported
         return verbs.first_page()
-    return verbs.group_page(words[0]) if words and words[0] in verbs.GROUPS and words[1:2] in _HELPS else ""
-
-
-_HELPS = tuple([word] for word in HELP)  # lists, as slices of a command line are
+    return verbs.group_page(words[0]) if words[1:] and words[0] in verbs.GROUPS and words[1] in HELP else ""
 
 
 def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})) -> argparse.Namespace:  # read only
@@ -44,9 +41,7 @@ def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({}
     from ci_tools.cli import variables
 
     name, rest = verbs.split(words)
-    options, used = variables.parse(verbs.parser_of(name), rest, environ)
-    options.variables = used
-    return options
+    return variables.parse(verbs.parser_of(name), rest, environ)
 
 
 def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:

@@ -57,19 +57,13 @@ OTHERS: Mapping[str, Variable] = {
 CLOSE = 0.6  # how alike the name of an unknown variable is to that of a known one
 
 
-class Parsed(NamedTuple):
-    """The options of a verb, and the variables that set some of them."""
-
-    options: argparse.Namespace
-    variables: Mapping[str, str]
-
-
-def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> Parsed:
+def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace:
     """Parse a verb's arguments; an option that they leave out takes its value from its variable, if that is set.
 
-    Of options that exclude each other, one on the command line goes before the variables of all. Raises InputError if
-    the command line or a variable is wrong.
+    `variables` has those that set one. Of options that exclude each other, one on the command line goes before the
+    variables of all. Raises InputError if the command line or a variable is wrong.
     """
+    parser.refuse_unknown(words)
     told = {
         action: environ[variable]
         for action in parser._actions  # noqa: SLF001 - argparse has no other way, here and below
@@ -77,7 +71,7 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
         if (variable := VARIABLES.get(action.dest, "")) and environ.get(variable, "").strip()
     }
     if not told or {"-h", "--help"} & {*words}:  # help is printed whatever the variables hold
-        return Parsed(parser.parse_args(words), {})
+        return parser.parse_args(words, argparse.Namespace(variables={}))
     given = _find_given(parser, words)
     used = {action: text for action, text in told.items() if action.dest not in given}
     options = {action: text for action, text in used.items() if action.option_strings}
@@ -87,7 +81,8 @@ def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> P
     defaults = {action.dest: Path(text) for action, text in used.items() if not action.option_strings}
     try:
         parser.set_defaults(**defaults)
-        return Parsed(parser.parse_args([*extra, *words]), variables)  # of two, argparse keeps the later
+        # of two, argparse keeps the later
+        return parser.parse_args([*extra, *words], argparse.Namespace(variables=variables))
     except InputError as error:  # it may be of a variable
         if not variables:
             raise

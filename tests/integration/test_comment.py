@@ -220,7 +220,7 @@ def test_a_step_writes_the_comment_and_a_fork_gets_a_notice(hub: GitHub, talk: T
         pytest.param(None, "1", "there is no file comparison.md", id="no-file"),
         pytest.param(b" \n", "1", "comparison.md is empty", id="empty"),
         pytest.param(b"\xff\xfe", "1", "comparison.md is not UTF-8 text", id="no-text"),
-        pytest.param(b"text", "none", 'argument --pull: "none" is not a number', id="no-number"),
+        pytest.param(b"text", "none", '--pull: "none" is not a number', id="no-number"),
         pytest.param(b"text", "-1", '"-1" is not a number', id="negative"),
     ],
 )

@@ -42,10 +42,8 @@ def test_an_option_takes_its_value_from_its_variable(
 @pytest.mark.parametrize(
     ("line", "environ", "said"),
     [
-        pytest.param("publish d", {"UPLOADER": "curl"}, "argument --uploader: invalid choice: 'curl'", id="no-choice"),
-        pytest.param(
-            "plan", {"TAG": "v1", "REF": "main"}, "argument --ref: not allowed with argument --tag", id="both"
-        ),
+        pytest.param("publish d", {"UPLOADER": "curl"}, '--uploader: there is no "curl"', id="no-choice"),
+        pytest.param("plan", {"TAG": "v1", "REF": "main"}, "--ref: not allowed with argument --tag", id="both"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_variable(line: str, environ: dict[str, str], said: str) -> None:

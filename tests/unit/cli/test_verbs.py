@@ -71,11 +71,21 @@ def test_a_line_without_a_verb_is_told_the_nearest(line: str, said: str) -> None
     assert refused.value.hint.endswith("--help` lists the verbs")
 
 
-def test_what_a_verb_has_no_option_for_is_refused_with_its_help() -> None:
-    with pytest.raises(InputError, match="unrecognized arguments: --explian") as refused:
-        parse(["plan", "--explian"])
-    assert refused.value.hint == "`fatwheel plan --help` lists the options"
-    assert isinstance(parse(["plan", "--explain"]), argparse.Namespace)
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("plan --explian", 'there is no option "--explian", did you mean "--explain"?'),
+        ("build --jbo=pure", 'there is no option "--jbo", did you mean "--job"?'),
+        ("plan --format jsno", '--format: there is no "jsno", did you mean "json"?'),
+        ("completion fsh", 'SHELL: there is no "fsh", did you mean "fish"?'),
+    ],
+)
+def test_a_mistyped_option_or_value_is_told_the_nearest(line: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse(line.split())
+    assert refused.value.message == said
+    assert refused.value.hint == f"`fatwheel {line.split(maxsplit=1)[0]} --help` lists the options"
+    assert isinstance(parse(["index", "yank", "dir:a", "b==1", "--reas", "-- it -- "]), argparse.Namespace)
 
 
 @pytest.mark.slow

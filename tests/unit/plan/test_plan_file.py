@@ -268,7 +268,7 @@ def test_the_command_line_prints_the_plan_alone_on_stdout(tmp_path: Path, capsys
     [
         pytest.param(["--only", "linux-cudda"], 'the request has no platform "linux-cudda", did you mean "linux-cuda"?',
                      id="platform-misspelt"),
-        pytest.param(["--format", "xml"], "argument --format: invalid choice: 'xml'", id="format-unknown"),
+        pytest.param(["--format", "xml"], '--format: there is no "xml", known: github, json', id="format-unknown"),
     ],
 )  # fmt: skip
 def test_the_command_line_refuses_what_it_does_not_know(
