@@ -16,7 +16,6 @@ MAX_SHOWN = 50  # problems listed for one input, or names for one mistake
 MAX_COMPARED, LONGEST_COMPARED = 100, 120  # names, and characters of one: comparing takes the square of the length
 DONE = 0
 BAD = 1  # the work was done, and what it looked at is bad: as `Rejected`
-INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 
 class FatwheelError(Exception):

@@ -10,14 +10,22 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ci_tools.cli.dispatch import help_of
-from ci_tools.errors import DONE
-
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 MANY = 100_000  # new objects after which the garbage collector runs; Python's default is 700
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 rejected, 2 wrong input, 3 machine failure."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:  # here, as the modules take half of a second to load
+        sys.stderr.write("interrupted; the same command goes on where this one stopped\n")
+        return INTERRUPTED
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from ci_tools.cli.dispatch import help_of
+
     _open_streams()
     words = sys.argv[1:] if arguments is None else arguments
     if page := help_of(words):  # without the session, and rich
@@ -57,4 +65,4 @@ def _print_page(page: str) -> int:
         from ci_tools.cli.session import explain_failure
 
         return explain_failure(error)
-    return DONE
+    return 0

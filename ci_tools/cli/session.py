@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ci_tools.cli import failures
 from ci_tools.cli.dispatch import run
 from ci_tools.cli.failures import drop_stdout, explain_os_error, print_error
-from ci_tools.errors import DONE, INTERRUPTED, FatwheelError
+from ci_tools.errors import DONE, FatwheelError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,25 +21,18 @@ def run_session(words: Sequence[str]) -> int:
     stderr = functools.cache(_open_stderr)  # one console: rich keeps a live bar below the lines of its own console only
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that unfinished work is cleaned up
     with failures.log_until_end():
-        return _run(stderr, words)
+        try:
+            return run(stderr, words)
+        except FatwheelError as error:
+            return print_error(stderr(), error)
+        except OSError as error:
+            return explain_failure(error, stderr)
 
 
 def _open_stderr() -> Console:
     from rich.console import Console
 
     return Console(stderr=True)
-
-
-def _run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
-    try:
-        return run(stderr, words)
-    except FatwheelError as error:
-        return print_error(stderr(), error)
-    except KeyboardInterrupt:
-        stderr().print("interrupted; the same command goes on where this one stopped", highlight=False)
-        return INTERRUPTED
-    except OSError as error:
-        return explain_failure(error, stderr)
 
 
 def explain_failure(error: OSError, stderr: Callable[[], Console] = _open_stderr) -> int:

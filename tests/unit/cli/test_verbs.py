@@ -88,6 +88,23 @@ def test_a_mistyped_option_or_value_is_told_the_nearest(line: str, said: str) ->
     assert isinstance(parse(["index", "yank", "dir:a", "b==1", "--reas", "-- it -- "]), argparse.Namespace)
 
 
+def test_an_interruption_while_modules_load_is_no_traceback() -> None:
+    code = """if True:
+        import sys
+        from ci_tools.cli.main import main
+        class Interrupted:
+            def find_spec(self, name, *_):
+                if name == sys.argv[1]:
+                    raise KeyboardInterrupt
+        sys.meta_path.insert(0, Interrupted())
+        sys.exit(main(["plan"]))
+    """
+    for module in ("ci_tools.cli.dispatch", "ci_tools.cli.session", "ci_tools.cli.verbs.plan"):
+        done = subprocess.run([sys.executable, "-c", code, module], capture_output=True, text=True, check=False)
+        said = (130, "interrupted; the same command goes on where this one stopped\n")
+        assert (done.returncode, done.stderr) == said
+
+
 @pytest.mark.slow
 def test_a_verb_waits_for_no_other_verbs_modules() -> None:
     code = "import sys; from ci_tools.cli import main; print(*[name for name in sys.modules if name in sys.argv])"
