@@ -23,7 +23,7 @@ from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
 from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets import UPLOADERS, Target
-from ci_tools.publish.targets.addresses import refuse_wrong, targets_of
+from ci_tools.publish.targets.addresses import refuse_unwritable, refuse_wrong, targets_of
 from ci_tools.publish.transaction import Shown
 
 MAX_NAMED = 3  # jobs that a message names
@@ -97,6 +97,7 @@ def _open_folder(
     """
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote")
+    refuse_wrong((*to.addresses, *to.also), distant=to.distant)  # a slip of the pen, before the files are looked at
     plan = release_plan.read(folder / plan_file.PLAN)
     to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
     refuse_wrong(to.addresses, distant=to.distant)
@@ -148,7 +149,9 @@ def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
         named = f"{', '.join(sorted(to.without)[:MAX_NAMED])}{more}"
         msg = f"{distant[0]} cannot take a release without {named}, only a folder can"
         raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")
-    return targets_of(to.addresses, outside, replace=to.replace, uploader=to.uploader)
+    targets = targets_of(to.addresses, outside, replace=to.replace, uploader=to.uploader)
+    refuse_unwritable(targets)
+    return targets
 
 
 # ---------------------------------------------------------------- second names of wheels

@@ -7,6 +7,7 @@ FOLDER = TargetKind(
     form="dir:PATH",
     pattern="dir:.+",
     opens="ci_tools.publish.targets.addresses:open_folder",
+    check="ci_tools.publish.targets.addresses:find_folder",
     order=0,
     is_local=True,
     is_index=True,

@@ -63,8 +63,10 @@ def run_release(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.values import find_config, make_plan
     from ci_tools.publish import release
     from ci_tools.publish.publishing import Destination
+    from ci_tools.publish.targets.addresses import refuse_wrong
 
     outside = replace(outside, reporter=(times := TimedReporter(outside.reporter)))
+    refuse_wrong(options.to, distant=False)  # before the source is read
     planned = make_plan(options, find_config(options, outside), outside)
     times.book("planning")
     show(plan_tables(planned.plan, explain=False), is_page=True)

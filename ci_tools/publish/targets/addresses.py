@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.catalog.targets import KINDS, TargetKind, kind_of, load, split_places
-from ci_tools.errors import InputError, nearest
+from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.index.manifest import Root
 from ci_tools.index.objects.store import FolderStore, Store
 from ci_tools.index.wheel_index import Settings, WheelIndex
@@ -92,9 +93,19 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
     return WheelIndex(store, order=kind.order, replace=replace, settings=settings)
 
 
+def refuse_unwritable(targets: Iterable[Target]) -> None:
+    """Raise MachineError for a folder that this user may not write to: else only the end of a release would show it."""
+    for store in (one.store for one in targets if isinstance(one, WheelIndex)):
+        if isinstance(store, FolderStore):
+            there = next(one for one in (store.root, *store.root.parents) if one.exists())
+            if not os.access(there, os.W_OK | os.X_OK):
+                hint = "name another folder, or let this user write there"
+                raise MachineError(f"{store.address} cannot be published to: {there} is read-only", hint=hint)
+
+
 def open_folder(address: str, outside: Outside) -> FolderStore:
     """Return the store of a folder."""
-    return FolderStore(_folder(address.partition(":")[2]), outside.reporter)
+    return FolderStore(find_folder(address), outside.reporter)
 
 
 def open_bucket(address: str, outside: Outside) -> Store:
@@ -154,9 +165,11 @@ def _settings(address: str) -> tuple[str, Settings]:
 def _unknown(address: str, *indexes: str) -> InputError:
     forms = indexes or _list_forms()
     known = f"expected {', '.join(forms[:-1])} or {forms[-1]}"
-    prefix = address.partition(":")[0]
+    prefix, mark, _ = address.partition(":")
     close = nearest(prefix, KINDS) if prefix not in KINDS else ""
     shown = "…" if "@" in address else address  # the part before an @ may be a password
+    if address and not mark and shown == address:
+        close = f'the folder is "dir:{address}"'
     return InputError(f'"{shown}" is not {"an index" if indexes else "a target"}, {known}', hint=close)
 
 
@@ -173,15 +186,15 @@ def _writable(address: str) -> str:
     return address
 
 
-def _folder(path: str) -> Path:
-    """Return the absolute name of a folder, the same for every spelling."""
+def find_folder(address: str) -> Path:
+    """Return the absolute name of a folder, the same for every spelling; raise InputError for a file."""
     try:
-        folder = Path(path).expanduser().resolve()
+        folder = Path(address.partition(":")[2]).expanduser().resolve()
         with suppress(FileNotFoundError):
             folder.stat()  # since Python 3.13, only this sees a cycle of links
     except (OSError, RuntimeError) as error:  # an unknown user, or a cycle of links
-        msg = f"dir:{path} is not a folder: {error}"
+        msg = f"{address} is not a folder: {getattr(error, 'strerror', None) or error}"
         raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from error
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"dir:{path} is a file, expected a folder")
+        raise InputError(f"{address} is a file, expected a folder")
     return folder

@@ -7,6 +7,7 @@ import inspect
 import subprocess
 import sys
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,15 @@ def test_an_interruption_while_modules_load_is_no_traceback() -> None:
         done = subprocess.run([sys.executable, "-c", code, module], capture_output=True, text=True, check=False)
         said = (130, "interrupted; the same command goes on where this one stopped\n")
         assert (done.returncode, done.stderr) == said
+
+
+@pytest.mark.parametrize("line", ["release --to dirr:x", "publish . --to dirr:x", "publish . --to dir:x --also dirr:x"])
+def test_a_mistyped_target_is_refused_before_anything_is_read(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # without a config and a plan, of which a later refusal would speak
+    assert main(line.split()) == 2
+    assert '"dirr:x" is not a target' in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, MachineError
 from ci_tools.index.manifest import Root
 from ci_tools.index.objects.place import Place, place_of
 from ci_tools.index.wheel_index import Settings
-from ci_tools.publish.targets.addresses import index_of, indexes_of, refuse_wrong, targets_of
+from ci_tools.publish.targets.addresses import index_of, indexes_of, refuse_unwritable, refuse_wrong, targets_of
 from tests.builders.sources import world
 
 WHO = "AWS_ACCESS_KEY_ID"
@@ -60,6 +60,7 @@ def test_what_names_no_place_is_said(address: str, said: str, tmp_path: Path, mo
         "git:me/it",
         "",
         "dir:a|s3:b",
+        f"dir:{__file__}",
     ],
 )
 def test_a_plan_refuses_what_names_no_place(address: str) -> None:
@@ -70,6 +71,21 @@ def test_a_plan_refuses_what_names_no_place(address: str) -> None:
 @pytest.mark.parametrize("address", ["s3://b", "s3://b/whl|dir:a", "github:me/it", "dir:a", "pypi", "pypi:ours"])
 def test_a_plan_takes_what_another_machine_may_know(address: str) -> None:
     refuse_wrong([address], distant=False)
+
+
+def test_a_folder_without_its_kind_is_told_how_to_write_it(tmp_path: Path) -> None:
+    for read in (targets_of, lambda addresses, outside: index_of(addresses[0], outside)):
+        with pytest.raises(InputError) as caught:
+            read(["/nowhere"], world(tmp_path))
+        assert caught.value.hint == 'the folder is "dir:/nowhere"'
+
+
+def test_a_folder_that_is_read_only_is_said_before_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = targets_of([f"dir:{tmp_path}/a/b|dir:{tmp_path}/c"], world(tmp_path))
+    refuse_unwritable(targets)
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # root may write everywhere
+    with pytest.raises(MachineError, match=f"dir:{tmp_path}/a/b cannot be published to: {tmp_path} is read-only"):
+        refuse_unwritable(targets)
 
 
 def test_a_folder_is_one_target_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
