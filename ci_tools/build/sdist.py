@@ -14,7 +14,7 @@ from typing import BinaryIO
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, Rejected
-from ci_tools.formats.tar import tarfile
+from ci_tools.formats.tar import UNREADABLE, tarfile
 from ci_tools.formats.wheel import MAX_DIST_INFO_BYTES, read_headers
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.evidence import Project
@@ -29,7 +29,7 @@ def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
     try:
         with tarfile.open(path) as archive:
             flaws = [*_escapes(archive), *_names(archive, path, project)]
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (*UNREADABLE, ValueError) as error:
         flaws = [("archive", f"it cannot be read: {error}", "another file", "a .tar.gz file (PEP 517)")]
     return tuple(Finding(path.name, rule, Level.ERROR, what, found, expected) for rule, what, found, expected in flaws)
 
@@ -73,7 +73,7 @@ def unpack_sdist(path: Path, folder: Path) -> Tree:
     try:
         with tarfile.open(path) as archive:
             archive.extractall(folder, filter="data")
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except UNREADABLE as error:
         raise Rejected(f"{path.name} cannot be unpacked: {error}") from error
     root = folder / path.name.removesuffix(".tar.gz")
     files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())  # a broken link is a member, too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
@@ -10,4 +11,5 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
     from backports import tarfile
 
-__all__ = ["tarfile"]
+__all__ = ["UNREADABLE", "tarfile"]
+UNREADABLE = (tarfile.TarError, zlib.error, EOFError, OSError)  # what reading a file raises that is no whole archive

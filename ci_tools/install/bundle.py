@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats.json_file import structure_bytes
-from ci_tools.formats.tar import tarfile
+from ci_tools.formats.tar import UNREADABLE, tarfile
 from ci_tools.install import fatwheel_backend as backend
 from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.waits import OF_RUN
@@ -88,11 +88,12 @@ def _member(sdist: Path) -> Iterator[Path]:
     """Yield the path of a copy of the lock in an sdist."""
     name = f"{sdist.name.removesuffix('.tar.gz')}/{backend.LOCK}"
     try:
-        with tarfile.open(sdist) as archive:
+        with tarfile.open(sdist, "r:gz") as archive:  # PEP 625; else tarfile tells of each form that it tried
             file = archive.extractfile(name)
             data = file.read() if file else b""
-    except (OSError, tarfile.TarError, EOFError) as error:
-        raise InputError(f"{sdist} is not an sdist that can be read: {error}") from error
+    except UNREADABLE as error:
+        why = getattr(error, "strerror", None) or error  # not the system's number of it
+        raise InputError(f"{sdist} cannot be read: {why}, expected the .tar.gz file of a smart sdist") from error
     except KeyError as error:
         msg = f"{sdist} has no {backend.LOCK}: it is not a smart sdist"
         raise InputError(msg, page="how-to/install-from-pypi.md#release-it") from error

@@ -10,7 +10,7 @@ from typing import BinaryIO, NoReturn
 
 from ci_tools.build.sdist import write_with_date
 from ci_tools.errors import InputError, Rejected
-from ci_tools.formats.tar import tarfile
+from ci_tools.formats.tar import UNREADABLE, tarfile
 from ci_tools.formats.toml import parse_toml
 from ci_tools.install import fatwheel_backend
 from ci_tools.install.lock import BuildSystem
@@ -117,7 +117,7 @@ def _comes_first(node: ast.stmt) -> bool:
 def _opened(sdist: Path) -> tarfile.TarFile:
     try:
         return tarfile.open(sdist)
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except UNREADABLE as error:
         raise Rejected(f"{sdist.name} cannot be read: {error}") from error
 
 

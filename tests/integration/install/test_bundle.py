@@ -81,6 +81,25 @@ def test_facts_that_are_none_are_a_mistake(fatwheel: CommandLine, wrong: str, sa
     assert (ran.status, said in ran.stderr) == (2, True), ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(None, "No such file or directory", id="not-there"),
+        pytest.param(b"", "empty file", id="empty"),
+        pytest.param(b"\x1f\x8b\x08", "Compressed file ended before the end-of-stream marker was reached", id="cut"),
+        pytest.param(b"text", "not a gzip file", id="another-file"),
+    ],
+)
+def test_what_is_no_sdist_is_one_line(fatwheel: CommandLine, tmp_path: Path, content: bytes | None, said: str) -> None:
+    sdist = tmp_path / "demo-1.0.tar.gz"
+    if content is not None:
+        sdist.write_bytes(content)
+    ran = fatwheel("install", "choose", sdist)
+    assert (ran.status, ran.stderr) == (
+        2, f"fatwheel: {sdist} cannot be read: {said}, expected the .tar.gz file of a smart sdist\n"
+    )  # fmt: skip
+
+
 def test_an_sdist_that_is_not_smart_is_a_mistake(fatwheel: CommandLine, tmp_path: Path) -> None:
     sdist = plain_sdist(tmp_path, {"pyproject.toml": ""})
     ran = fatwheel("install", "bundle", sdist, "--for", facts(tmp_path, CLUSTER), "--out", tmp_path / "out")

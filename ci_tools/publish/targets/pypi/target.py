@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.formats.pypi_rules import Archive, Held, UploadRelease, pypi_problems, strangers
-from ci_tools.formats.tar import tarfile
+from ci_tools.formats.tar import UNREADABLE, tarfile
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.index.units import CORE, Change, Item, Published, Unit
 from ci_tools.machine.context import Outside
@@ -270,5 +270,5 @@ def _sdist(path: Path) -> Archive:
             found = f"{top}/PKG-INFO" in members and archive.getmember(f"{top}/PKG-INFO")
             file = archive.extractfile(found) if found and found.size <= MAX_PKG_INFO else None
             return Archive(path.name, path.stat().st_size, file.read() if file else b"", members)
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (*UNREADABLE, ValueError) as error:
         raise Rejected(f"{path.name} is not an sdist: {error}") from error
