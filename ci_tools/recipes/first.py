@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ from ci_tools.model.request import GitSource
 from ci_tools.model.versions import read_version
 from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.releases import releases_of_all, write_config
-from ci_tools.recipes.shelf import CALLERS, Recipe
+from ci_tools.recipes.shelf import CALLERS, Recipe, new_folder
 from ci_tools.recipes.upstream import FIELD
 from ci_tools.source import files as source
 from ci_tools.source import git
@@ -69,16 +68,11 @@ def write_first(address: str, folder: Path | None, outside: Outside) -> FirstRec
         msg = f"{address} has no tag of a final version, and its source states none"
         raise InputError(msg, hint="write a recipe with the commit as its `ref`, and its `version`")
     folder = folder or CALLERS / safe_name(canonicalize_name(name))  # the project's own word
-    if folder.exists():
-        raise InputError(f"{folder} exists already, expected a new folder for the recipe")
     root = {"package": name, "version": version, "source": dict(origin.where), **_ask(starter)}
     root["source"] |= {"subdirectory": starter.folder} if starter.folder else {}
-    config = write_config(root, tree.root, folder)
-    try:
+    with new_folder(folder):
+        config = write_config(root, tree.root, folder)
         releases_of_all([Recipe(folder.name, folder, is_ours=False)], RecipeChoice(), outside)
-    except InputError:
-        shutil.rmtree(folder)
-        raise
     return FirstRecipe(config, tuple(_decisions(tree, starter, origin, config)))
 
 

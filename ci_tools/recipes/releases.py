@@ -31,7 +31,7 @@ from ci_tools.observe.cells import cells_of, torches_of
 from ci_tools.plan.contradictions import explain_unsupported
 from ci_tools.publish.retention.tags import Naming, read_namings
 from ci_tools.recipes.choice import RecipeChoice, cut, version_of
-from ci_tools.recipes.shelf import Recipe, list_recipes
+from ci_tools.recipes.shelf import Recipe, list_recipes, new_folder
 from ci_tools.recipes.upstream import pin_sdist
 
 
@@ -163,20 +163,15 @@ def copy_release(recipe: Recipe, choice: RecipeChoice, folder: Path, outside: Ou
 
     Raises InputError if the folder exists, if the choice is of several releases, or with every mistake in the config.
     """
-    if folder.exists():
-        raise InputError(f"{folder} exists already, expected a new folder for the config")
-    parts = _cut(recipe, choice, outside)
-    if len(parts) > 1:
-        shown = ", ".join(f"{version_of(part)} for Python {', '.join(part['python'])}" for part in parts)
-        msg = f"the recipe {recipe.name} has {len(parts)} releases: {shown}"
-        raise InputError(msg, hint="choose one by --python, --version, --torch or --cuda")
-    config = write_config(pin_sdist(parts[0], outside), recipe.folder, folder)
-    try:
+    with new_folder(folder):
+        parts = _cut(recipe, choice, outside)
+        if len(parts) > 1:
+            shown = ", ".join(f"{version_of(part)} for Python {', '.join(part['python'])}" for part in parts)
+            msg = f"the recipe {recipe.name} has {len(parts)} releases: {shown}"
+            raise InputError(msg, hint="choose one by --python, --version, --torch or --cuda")
+        config = write_config(pin_sdist(parts[0], outside), recipe.folder, folder)
         with as_in_recipe(recipe, choice, config):
             name_release(recipe.name, config)
-    except InputError:
-        shutil.rmtree(folder)
-        raise
     return config
 
 

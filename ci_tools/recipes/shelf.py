@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ci_tools.config.location import read_document
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+from ci_tools.machine.storage import naming
 from ci_tools.model.names import CONFIG_FILE
 
 CALLERS = Path("recipes")  # the caller's folder
@@ -64,7 +66,19 @@ def find_recipes(names: Iterable[str]) -> list[Recipe]:
 
 def copy_recipe(recipe: Recipe, folder: Path) -> Path:
     """Copy a recipe with its patches into a new folder; raise InputError if that exists. Returns its config."""
-    if folder.exists():
-        raise InputError(f"{folder} exists already, expected a new folder for the recipe")
-    shutil.copytree(recipe.folder, folder)
+    with new_folder(folder):
+        shutil.copytree(recipe.folder, folder)
     return folder / CONFIG_FILE
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Let the body fill a new folder, and remove it if that fails; raise InputError if it exists already."""
+    if folder.exists():
+        raise InputError(f"{folder} exists already, expected a new folder")
+    try:
+        with naming(folder):
+            yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

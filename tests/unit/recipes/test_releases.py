@@ -18,7 +18,7 @@ from ci_tools.recipes.releases import (
     name_release,
     write_config,
 )
-from ci_tools.recipes.shelf import Recipe, find_recipe, list_recipes
+from ci_tools.recipes.shelf import Recipe, copy_recipe, find_recipe, list_recipes
 from tests.builders.sources import committed, git, world, write
 
 OURS = Path(shelf.__file__).parent
@@ -222,6 +222,14 @@ def test_a_mistake_has_its_place_in_the_recipe(tmp_path: Path, before: str, afte
 def test_a_mistake_of_a_choice_is_told_by_its_option(tmp_path: Path, choice: RecipeChoice, said: str) -> None:
     (found,) = mistakes(tmp_path, RECIPE, choice)
     assert found.startswith(said)
+
+
+def test_a_copy_that_fails_leaves_no_folder(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path, RECIPE)
+    (recipe.folder / "a.patch").symlink_to("nowhere")
+    with pytest.raises(OSError, match=r"a\.patch"):
+        copy_recipe(recipe, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_chosen_python_that_is_no_version_is_an_error(tmp_path: Path) -> None:
