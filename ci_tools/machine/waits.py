@@ -20,13 +20,19 @@ class Waits(NamedTuple):
     every: float = 0.0  # in place of EVERY
 
     @contextmanager
-    def over(self, what: str | Callable[[], str]) -> Iterator[None]:
-        """Report now and then, while the body runs, that the run is waiting for `what`, or for what it then returns."""
-        ended, began = threading.Event(), time.monotonic()
+    def over(self, what: str | Callable[[], str], done: Callable[[], int] = int) -> Iterator[None]:
+        """Report now and then, while the body runs, that the run is waiting for `what`, or for what it then returns.
+
+        The time counts from the last change of what `done` returns.
+        """
+        ended, started, before = threading.Event(), time.monotonic(), done()
 
         def speak() -> None:
-            due = self.every or EVERY
+            began, seen, due = started, before, self.every or EVERY
             while not ended.wait(began + due - time.monotonic()):
+                if (now := done()) != seen:
+                    began, seen, due = time.monotonic(), now, self.every or EVERY
+                    continue
                 named = what if isinstance(what, str) else what()
                 self.say(f"waiting for {named}: {time.monotonic() - began:.0f} s")
                 due *= 2

@@ -132,8 +132,9 @@ class Body:
         return self._stop or self.state[0]
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the bytes piece by piece."""
-        return iter(lambda: self.read(PIECE), b"")
+        """Yield the bytes piece by piece; the run reports a server that sends none."""
+        with OF_RUN.get().over(f"{urlsplit(self._url).hostname} to send more", lambda: self.position):
+            yield from iter(lambda: self.read(PIECE), b"")
 
     def read(self, wanted: int) -> bytes:
         """Return the next bytes, at most as many as wanted and one piece; b"" at the end."""

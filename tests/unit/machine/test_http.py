@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import pytest
 
 from ci_tools.github import client as github
 from ci_tools.install import fatwheel_backend as backend
+from ci_tools.machine.http import client
 from ci_tools.machine.http.client import RETRY, Body, open_session, read_document
 from ci_tools.machine.http.policy import CONTENTION, REQUEST, RetryPolicy, TooLarge, status_of
+from ci_tools.machine.waits import Waits
 from tests.language.modules import imports_of, list_modules, read_module
 from tests.servers.framing import Handler, Server
 from tests.servers.threads import serve
+from tests.unit.machine.test_waits import until
 
 CLIENTS = re.compile(r"(?<!\S)(?:(?:aiohttp|botocore|boto3|httpx|requests|urllib3)\b|http\.client|urllib\.request)")
 WAYS_OUT = (
@@ -113,6 +117,24 @@ def test_a_file_that_does_not_come_is_an_error(answers: Answers, requests: int, 
     with answering(*answers) as (url, asked), open_session() as session, pytest.raises(OSError, match=said) as raised:
         b"".join(Body(session, url))
     assert (len(asked), status_of(raised.value)) == (requests, status)
+
+
+def test_a_server_that_sends_no_more_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stalled(Handler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"1")
+            until(lambda: bool(said))
+            self.wfile.write(b"2")
+
+    said: list[str] = []
+    waits = Waits(said.append, 0.1)
+    monkeypatch.setattr(client, "OF_RUN", ContextVar("OF_RUN", default=waits))
+    with serve(Server(Stalled)) as server, open_session() as session:
+        assert b"".join(Body(session, server.url)) == b"12"
+    assert "waiting for 127.0.0.1 to send more: 0 s" in said
 
 
 @pytest.mark.usefixtures("at_once")

@@ -37,6 +37,17 @@ def test_what_is_waited_for_is_said_every_few_seconds_and_then_no_more(what: str
     assert len(said) == count
 
 
+def test_what_goes_on_is_not_waited_for() -> None:
+    said: list[str] = []
+    done = [0]
+    with Waits(said.append, 0.4).over("it", lambda: done[0]):
+        for done[0] in range(40):
+            time.sleep(0.02)
+        before = len(said)
+        until(lambda: bool(said))
+    assert before == 0
+
+
 def test_what_comes_soon_is_not_said() -> None:
     said: list[str] = []
     waits = Waits(said.append, 0.2)
