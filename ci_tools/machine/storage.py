@@ -198,6 +198,8 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         why = _explain_no_room(error)
         if not why:
+            if str(error.filename).endswith(UNFINISHED):
+                error.filename = str(path)  # the name that a person knows
             raise
         msg = f"{path} cannot be written: {why}"
         raise MachineError(msg, hint="make room there and run the same command again") from error

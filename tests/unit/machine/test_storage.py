@@ -49,6 +49,13 @@ def test_a_file_is_written_in_one_step(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o644
 
 
+def test_a_file_that_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError) as raised, write_atomically(tmp_path / "file" / "plan.json"):
+        pass
+    assert raised.value.filename == str(tmp_path / "file" / "plan.json")
+
+
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_a_write_that_fails_keeps_the_old_file(error: type[BaseException], tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
