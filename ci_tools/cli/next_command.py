@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,8 @@ def say_next(line: str, outside: Outside) -> None:
 
 def after_plan(planned: Planned, options: argparse.Namespace) -> str:
     """Return what comes after a plan: its warnings, then the command that builds what this machine can."""
+    if options.format != "table":  # a program reads it
+        return ""
     if not planned.plan.jobs:
         return "next: change what the reasons name, then run `fatwheel plan` again"
     warnings = planned.plan.warnings
@@ -41,13 +44,15 @@ def after_plan(planned: Planned, options: argparse.Namespace) -> str:
 
 
 def _make_wheels(planned: Planned, options: argparse.Namespace) -> str:
+    from ci_tools.machine.python import find
     from ci_tools.machine.runner import host
     from ci_tools.plan.sites import awaiting_gpu
 
     plan, hosts = planned.plan, {name: facts.host for name, facts in planned.catalog.platforms.items()}
-    ours = [job for job in plan.jobs if job.platform is None or hosts[job.platform] == host()]  # a pure wheel
+    mine = [job for job in plan.jobs if job.platform is None or hosts[job.platform] == host()]  # a pure wheel
+    ours = [job for job in mine if not job.python_stays or find(job.python, os.environ)]
     if not ours:
-        return f"see Fatwheel's {DOCUMENTATION}how-to/build-on-several-machines.md: no job is for {host()}"
+        return f"see Fatwheel's {DOCUMENTATION}how-to/build-on-several-machines.md: this {host()} can build no job"
     again = [*([str(options.config)] if options.config else []), *_edition_words(options)]  # the nearest is found again
     if options.only or awaiting_gpu(plan):  # a release is of all jobs, and refuses a wheel that no GPU has tried
         return _command("build", *again, "--job", ",".join(job.name for job in ours), "--out", "dist")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, parse_minor
+from ci_tools.cli.next_command import after_advice, after_plan, say_next
 from ci_tools.cli.tables.layout import show
 from ci_tools.errors import DONE, InputError, LeftUndone, TagError
 
@@ -68,7 +69,8 @@ def run_init(options: argparse.Namespace, outside: Outside) -> None:
         outside.reporter.say(line)
     if not options.sdist:
         outside.reporter.say("  to build it on GitHub: `fatwheel init --workflow` writes the workflow to commit")
-    outside.reporter.say(f"next: look through {written.path}, then run `fatwheel plan{_named(written.path)}`")
+    named = [str(written.path)] if written.path.parent != Path() else []  # else the command finds it by itself
+    outside.reporter.say(f"next: look through {written.path}, then run `{shlex.join(['fatwheel', 'plan', *named])}`")
 
 
 def _call_from_github(options: argparse.Namespace, outside: Outside) -> None:
@@ -100,11 +102,6 @@ def _move(folder: Path, workflows: Sequence[Path], outside: Outside) -> None:
     show([move_table(written.rows)], on_stderr=True)
     print(*written.paths, sep="\n")
     outside.reporter.say(f"wrote both; do what needs you, then run `fatwheel plan {written.paths[0]}`")
-
-
-def _named(path: Path) -> str:
-    """Return a config as the argument of a command; "" if the command finds it by itself."""
-    return f" {shlex.quote(str(path))}" if path.parent != Path() else ""
 
 
 def declare_plan(parser: Parser) -> None:
@@ -165,7 +162,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
 
         show(request_table(describe(path), options.variables, planned.plan.request))
     _print_plan(planned, options.format, outside, explain=options.explain)
-    _say_next(planned, options, outside)
+    say_next(after_plan(planned, options), outside)
     return DONE
 
 
@@ -210,13 +207,6 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
         raise InputError("--against compares whole plans, expected no --prove or --only beside it")
 
 
-def _say_next(planned: Planned, options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.next_command import after_plan, say_next
-
-    if options.format == "table":
-        say_next(after_plan(planned, options), outside)
-
-
 def _ask_targets(plan: Plan, outside: Outside) -> None:
     """Report the targets that already have files of this version; a commit without its tag releases nothing.
 
@@ -257,7 +247,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     if options.format == "table":
         show(proof_table(proofs, planned.plan))
         if status == DONE:
-            _say_next(planned, options, outside)
+            say_next(after_plan(planned, options), outside)
     else:
         whole = {**plan_file.to_json(planned.plan), "proof": prover.to_json(proofs)}
         print(json.dumps(whole, indent=1, ensure_ascii=False))
@@ -305,32 +295,24 @@ def _print_plan(planned: Planned, form: str, outside: Outside, *, explain: bool)
         return
     from ci_tools.build.units.forecast import forecast
     from ci_tools.build.units.launchers import find_store
+    from ci_tools.cli.tables import plan as tables
     from ci_tools.cli.tables.change import cost_table
-    from ci_tools.cli.tables.plan import (
-        batch_table,
-        evidence_table,
-        needless_table,
-        parts_table,
-        plan_tables,
-        shard_table,
-        units_table,
-    )
     from ci_tools.plan.matrix import list_runners
 
-    show(plan_tables(plan, explain=explain), is_page=not explain)
+    show(tables.plan_tables(plan, explain=explain), is_page=not explain)
     if explain:
-        show(units_table(forecast(plan, planned.tree, find_store(outside))))
+        show(tables.units_table(forecast(plan, planned.tree, find_store(outside))))
         from ci_tools.build import headers, room
         from ci_tools.plan.advise.option import ProjectView
         from ci_tools.plan.advise.source_options import list_needless
 
         show(cost_table(list_runners(plan, planned.catalog.tables["minutes"]["jobs"])))
-        show(batch_table(plan))
-        show(shard_table(plan))
-        show(needless_table(list_needless(ProjectView(plan, planned.evidence, planned.tree))))
+        show(tables.batch_table(plan))
+        show(tables.shard_table(plan))
+        show(tables.needless_table(list_needless(ProjectView(plan, planned.evidence, planned.tree))))
         includes = headers.all_includes(planned.tree)
-        show(parts_table(room.list_parts(plan.jobs, includes, torch=plan.request.build.torch)))
-        show(evidence_table(planned.evidence, plan))
+        show(tables.parts_table(room.list_parts(plan.jobs, includes, torch=plan.request.build.torch)))
+        show(tables.evidence_table(planned.evidence, plan))
 
 
 def declare_evidence(parser: Parser) -> None:
@@ -354,7 +336,6 @@ def declare_advise(parser: Parser) -> None:
 
 
 def run_advise(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.next_command import after_advice, say_next
     from ci_tools.cli.tables.change import advice_tables, cost_table, patch_proof_table
     from ci_tools.plan.matrix import list_runners
     from ci_tools.verify import patches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def config_of(platforms: str, more: str = "") -> str:
         pytest.param(config_of(f"{NATIVE}: {OWNED}, {THERE}: {OWNED}"), "plan",
                      "fatwheel release --to dir:dist/index --here", id="another-machine-too"),
         pytest.param(config_of(f"{THERE}: {OWNED}"), "plan",
-                     f"see Fatwheel's docs/how-to/build-on-several-machines.md: no job is for {host()}",
+                     f"see Fatwheel's docs/how-to/build-on-several-machines.md: this {host()} can build no job",
                      id="another-machine-only"),
         pytest.param(config_of(f"{NATIVE}: {{native: ['*.cpp']}}"), "plan",
                      "answer the 1 warning, then fatwheel release --to dir:dist/index", id="a-warning"),
@@ -69,6 +70,16 @@ def config_of(platforms: str, more: str = "") -> str:
 def test_a_plan_is_followed_by_what_builds_it(tmp_path: Path, config: str, line: str, expected: str) -> None:
     pyproject = PYPROJECT + (NO_CMAKE if config == PURE else "")
     assert after_plan(planned(tmp_path, config, pyproject), parse(line.split())) == f"next: {expected}"
+
+
+def test_a_python_that_is_not_here_leaves_its_jobs_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, other = "{}.{}".format(*sys.version_info), "3.14" if sys.version_info < (3, 14) else "3.13"
+    made = planned(tmp_path, config_of(f"{NATIVE}: {OWNED}").replace("'3.11'", f"'{here}', '{other}'"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert after_plan(made, parse(["plan"])) == "next: fatwheel release --to dir:dist/index --here"
+    one_of_two = parse(["plan", "--only", NATIVE])
+    assert after_plan(made, one_of_two).startswith(f"next: fatwheel build --job {NATIVE}-cp{here.replace('.', '')} ")
 
 
 def test_a_config_is_named_again_as_a_shell_takes_it(tmp_path: Path) -> None:
