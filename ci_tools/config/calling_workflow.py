@@ -34,7 +34,7 @@ def write_caller(config: Path) -> Path:
     root = find(config.parent) or config.parent.resolve()
     path = root / PLACE
     if path.exists():
-        raise InputError(f"{path} exists already, expected no such file")
+        raise InputError(f"{path} exists already, expected no such file: `fatwheel doctor` reads it; or move it away")
     tags = load(config, catalogs.load()).release.tag.format(name="*", version="*")
     inputs = {"config": config.resolve().relative_to(root).as_posix()}
     with write_atomically(path) as file:

@@ -142,7 +142,7 @@ def refuse_existing(folder: Path, paths: Iterable[Path]) -> None:
     """Raise InputError if a file exists already, the folder has a config in its pyproject.toml, or does not exist."""
     for path in paths:
         if path.exists():
-            raise InputError(f"{path} exists already, expected no such file")
+            raise InputError(f"{path} exists already, expected no such file: `fatwheel plan` reads it; or move it away")
     if table_in(folder / PROJECT_FILE) is not None:
         raise InputError(f"{folder / PROJECT_FILE} has a table [tool.fatwheel] already, expected no config")
     if not folder.is_dir():

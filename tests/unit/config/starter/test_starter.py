@@ -490,7 +490,7 @@ def test_a_setup_py_that_cannot_tell_its_version_is_quoted(tmp_path: Path) -> No
 
 def test_a_config_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "fatwheel.yml").write_text("mine")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="exists already, expected no such file: `fatwheel plan` reads it; or move it"):
         starter.write(tmp_path, catalog.load(), shared_world())
     assert (tmp_path / "fatwheel.yml").read_text() == "mine"
 
