@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, add_trust, parse_nonempty, parse_number
 from ci_tools.cli.next_command import after_audit, after_build, after_validation, say_next
-from ci_tools.cli.tables.layout import show, show_as, show_json
+from ci_tools.cli.tables.layout import plain, show, show_as, show_json
 from ci_tools.cli.tables.release import findings_table, trials_table
 from ci_tools.errors import BAD, DONE, InputError, nearest
+from ci_tools.github import step as steps
 from ci_tools.model.files import Trial
 
 if TYPE_CHECKING:
@@ -114,7 +115,6 @@ def declare_audit(parser: Parser) -> None:
 
 
 def run_audit(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.github import step as steps
     from ci_tools.model.files import Level
     from ci_tools.plan import make, plan_reader
     from ci_tools.verify import files
@@ -179,7 +179,6 @@ def declare_validate(parser: Parser) -> None:
 
 
 def run_validate(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.github import step as steps
     from ci_tools.plan import plan_reader
     from ci_tools.verify import files
 
@@ -247,7 +246,6 @@ def declare_verify(parser: Parser) -> None:
 
 
 def run_verify(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.cli.tables.layout import plain, show_json
     from ci_tools.formats.markdown import one_line
     from ci_tools.machine.workplace import scratch
     from ci_tools.verify.remake import report

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import argparse
-
     from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
 
@@ -27,8 +26,6 @@ def run_completion(options: argparse.Namespace, outside: Outside) -> None:  # no
 
 def _make_whole_parser() -> argparse.ArgumentParser:
     """Return one parser of the whole command line; each call of `fatwheel` makes only that of its verb."""
-    import argparse
-
     import shtab
 
     from ci_tools.cli.verbs import ABOUT, GROUPS, VERBS, parser_of

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import NEAREST_CONFIG, Parser, add_format
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from ci_tools.index.maintain import IndexFlaw
     from ci_tools.index.wheel_index import WheelIndex
     from ci_tools.machine.context import Outside
+
+    Compare = Callable[[WheelIndex, WheelIndex], Sequence[IndexFlaw]]
 
 
 def _add_target(parser: Parser) -> None:
@@ -82,31 +83,21 @@ def run_verify(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.index import maintain
     from ci_tools.index.maintain import mirrors
 
-    flaws = _find_flaws(options.target, outside, lambda index: maintain.verify(index, outside))
-    flaws += _compare_mirrors(options.target, outside, mirrors.differences)
+    flaws = _find_flaws(options.target, outside, lambda index: maintain.verify(index, outside), mirrors.differences)
     show(flaws_table(flaws))
     return BAD if flaws else DONE
 
 
 def _find_flaws(
-    target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[IndexFlaw]]
+    target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[IndexFlaw]], compare: Compare
 ) -> tuple[IndexFlaw, ...]:
-    """Return the flaws of an index and its mirrors; if there are mirrors, with the full address of each flaw."""
+    """Return the flaws of an index and its mirrors, each with its full address, and then how the mirrors differ."""
     from ci_tools.publish.targets.addresses import indexes_of
 
-    indexes = indexes_of(target, outside)
-    flaws = ((index, flaw) for index in indexes for flaw in look(index))
-    return tuple(flaw._replace(key=index.store.url(flaw.key)) if indexes[1:] else flaw for index, flaw in flaws)
-
-
-def _compare_mirrors(
-    target: str, outside: Outside, look: Callable[[WheelIndex, WheelIndex], Sequence[IndexFlaw]]
-) -> tuple[IndexFlaw, ...]:
-    """Return the differences between an index and its mirrors."""
-    from ci_tools.publish.targets.addresses import indexes_of
-
-    first, *others = indexes_of(target, outside)
-    return tuple(flaw for mirror in others for flaw in look(first, mirror))
+    first, *others = indexes = indexes_of(target, outside)
+    found = [(index, flaw) for index in indexes for flaw in look(index)]  # before what differs
+    named = (flaw._replace(key=index.store.url(flaw.key)) if others else flaw for index, flaw in found)
+    return (*named, *(flaw for mirror in others for flaw in compare(first, mirror)))
 
 
 def declare_repair(parser: Parser) -> None:
@@ -128,9 +119,10 @@ def run_repair(options: argparse.Namespace, outside: Outside) -> int:
             return maintain.undo_repair(index, outside)
         return maintain.repair(index, outside, remove_unlisted=options.remove_unlisted)
 
-    flaws = _find_flaws(options.target, outside, repair)
-    if not options.undo:
-        flaws += _compare_mirrors(options.target, outside, partial(mirrors.copy_missing, outside=outside))
+    def copy(first: WheelIndex, mirror: WheelIndex) -> Sequence[IndexFlaw]:
+        return () if options.undo else mirrors.copy_missing(first, mirror, outside)
+
+    flaws = _find_flaws(options.target, outside, repair, copy)
     show(flaws_table(flaws))
     return BAD if any(flaw.is_left for flaw in flaws) else DONE
 

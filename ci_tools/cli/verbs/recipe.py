@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.arguments import Parser, add_format, add_trust, parse_number
+from ci_tools.cli.tables.layout import show_as
 from ci_tools.errors import InputError
+from ci_tools.recipes.choice import RecipeChoice
 from ci_tools.recipes.shelf import CALLERS, copy_recipe, find_recipe, find_recipes, list_recipes
 
 if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
-    from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import RecipeRelease
 
 
@@ -33,7 +34,6 @@ def _add_choice(parser: Parser) -> None:
 
 def _choice(options: argparse.Namespace, outside: Outside) -> RecipeChoice:
     from ci_tools.config.native import read_archs
-    from ci_tools.recipes.choice import RecipeChoice
 
     def listed(texts: list[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one.strip() for text in texts for one in text.split(",") if one.strip()))
@@ -49,7 +49,6 @@ def _choice(options: argparse.Namespace, outside: Outside) -> RecipeChoice:
 
 
 def _print_releases(releases: Sequence[RecipeRelease], form: str) -> None:
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import release_values, releases_table
 
     show_as(form, releases_table(releases), release_values(releases))
@@ -89,7 +88,6 @@ def declare_check(parser: Parser) -> None:
 
 
 def run_check(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import check_values, checks_table
     from ci_tools.recipes.check import check_recipes, refuse_failures
 
@@ -107,7 +105,6 @@ def declare_copy(parser: Parser) -> None:
 
 
 def run_copy(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.recipes.choice import RecipeChoice
     from ci_tools.recipes.releases import copy_release
 
     recipe, choice = find_recipe(options.recipe), _choice(options, outside)
@@ -142,7 +139,6 @@ def declare_outdated(parser: Parser) -> None:
 
 
 def run_outdated(options: argparse.Namespace, outside: Outside) -> None:
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.tables.recipes import news_table
     from ci_tools.recipes.upstream import read_news
 
@@ -163,7 +159,6 @@ def declare_watch(parser: Parser) -> None:
 
 def run_watch(options: argparse.Namespace, outside: Outside) -> None:
     from ci_tools.cli.tables import recipes as tables
-    from ci_tools.cli.tables.layout import show_as
     from ci_tools.cli.values import outputs
     from ci_tools.recipes.check import Check, refuse_failures
     from ci_tools.recipes.watch import watch

@@ -133,6 +133,5 @@ def _read_known(options: argparse.Namespace, outside: Outside) -> tuple[list[Kno
 def _write(path: Path, content: bytes) -> None:
     from ci_tools.machine.storage import write_atomically
 
-    path.parent.mkdir(parents=True, exist_ok=True)  # as of public/status.html
-    with write_atomically(path) as file:
+    with write_atomically(path) as file:  # and its folder, as of public/status.html
         file.write(content)
