@@ -166,7 +166,7 @@ def _unknown(address: str, *indexes: str) -> InputError:
     forms = indexes or _list_forms()
     known = f"expected {', '.join(forms[:-1])} or {forms[-1]}"
     prefix, mark, _ = address.partition(":")
-    close = nearest(prefix, KINDS) if prefix not in KINDS else ""
+    close = nearest(prefix, (form.partition(":")[0].partition("[")[0] for form in forms)) if prefix not in KINDS else ""
     shown = "…" if "@" in address else address  # the part before an @ may be a password
     if address and not mark and shown == address:
         close = f'the folder is "dir:{address}"'

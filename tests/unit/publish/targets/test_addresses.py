@@ -15,6 +15,7 @@ from ci_tools.publish.targets.addresses import index_of, indexes_of, refuse_unwr
 from tests.builders.sources import world
 
 WHO = "AWS_ACCESS_KEY_ID"
+WRONG = "s3:/b s3://b?endpoint=x s3://b?root=mine github: github:me dir: pypi: git:me/it dir:a|s3:b"
 
 
 @pytest.mark.parametrize(
@@ -47,22 +48,7 @@ def test_what_names_no_place_is_said(address: str, said: str, tmp_path: Path, mo
         targets_of([address], world(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "s3:/b",
-        "s3://b?endpoint=x",
-        "s3://b?root=mine",
-        "github:",
-        "github:me",
-        "dir:",
-        "pypi:",
-        "git:me/it",
-        "",
-        "dir:a|s3:b",
-        f"dir:{__file__}",
-    ],
-)
+@pytest.mark.parametrize("address", ["", *WRONG.split(), f"dir:{__file__}"])
 def test_a_plan_refuses_what_names_no_place(address: str) -> None:
     with pytest.raises(InputError):
         refuse_wrong([address], distant=False)
@@ -78,6 +64,9 @@ def test_a_folder_without_its_kind_is_told_how_to_write_it(tmp_path: Path) -> No
         with pytest.raises(InputError) as caught:
             read(["/nowhere"], world(tmp_path))
         assert caught.value.hint == 'the folder is "dir:/nowhere"'
+    with pytest.raises(InputError) as caught:
+        index_of("ftp://there", world(tmp_path))
+    assert caught.value.hint == "known: dir, s3"  # and none that is no index
 
 
 def test_a_folder_that_is_read_only_is_said_before_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
