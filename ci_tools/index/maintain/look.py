@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import NormalizedName
 
-from ci_tools.errors import FatwheelError, InputError, MachineError
+from ci_tools.errors import FatwheelError, InputError, MachineError, count
 from ci_tools.index.file_names import project_and_version
 from ci_tools.index.foreign.files import METADATA_SUFFIX
 from ci_tools.index.foreign.layout import is_page
@@ -83,7 +83,7 @@ def read(index: WheelIndex, outside: Outside) -> Look:
     """Read an index, and report the result to the user."""
     with outside.reporter.step(f"read {index.address}") as step:
         look = look_at(index)
-        verdict = f"{len(look.flaws)} flaws" if look.flaws else "no flaws"
+        verdict = count(len(look.flaws), "flaw") if look.flaws else "no flaws"
         step.result("; ".join(filter(None, (verdict, _foreign(look.manifests)))))
     return look
 
