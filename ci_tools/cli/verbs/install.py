@@ -24,7 +24,7 @@ def run_facts(options: argparse.Namespace, outside: Outside) -> None:  # noqa: A
     sys.stdout.write(write_facts(here()))  # it is the file itself, to the last line end
 
 
-def _add_machine(parser: Parser) -> None:
+def declare_choose(parser: Parser) -> None:
     parser.add_path("sdist", "SDIST", "a smart sdist")
     parser.add_argument("--for", dest="facts", type=Path, metavar="FILE", help=FOR)
 
@@ -33,10 +33,6 @@ def _facts(options: argparse.Namespace) -> Facts:
     from ci_tools.install.bundle import here, read_facts
 
     return read_facts(options.facts) if options.facts else here()
-
-
-def declare_choose(parser: Parser) -> None:
-    _add_machine(parser)
 
 
 def run_choose(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
@@ -48,7 +44,7 @@ def run_choose(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
 
 
 def declare_bundle(parser: Parser) -> None:
-    _add_machine(parser)
+    declare_choose(parser)
     parser.add_path("--out", "DIR", "the folder to put the wheel into", required=True)
 
 

@@ -26,16 +26,12 @@ def _add_target(parser: Parser) -> None:
     parser.add_path("--config", "FILE", text)
 
 
-def _add_judgement(parser: Parser) -> None:
+def declare_list(parser: Parser) -> None:
     """Add the arguments that say which releases are looked at, and how they are judged."""
     _add_target(parser)
     parser.add_text("--keep", "TAG", "a pattern of tags that stay, besides those of the config", many=True)
     parser.add_flag("--misnamed", "remove releases of Fatwheel whose tags no template gives, too")
     add_format(parser, "json")
-
-
-def declare_list(parser: Parser) -> None:
-    _add_judgement(parser)
 
 
 def run_list(options: argparse.Namespace, outside: Outside) -> None:
@@ -46,7 +42,7 @@ def run_list(options: argparse.Namespace, outside: Outside) -> None:
 
 
 def declare_prune(parser: Parser) -> None:
-    _add_judgement(parser)
+    declare_list(parser)
     parser.add_flag("--yes", "do it; without this, only show what would be removed")
 
 
