@@ -83,21 +83,14 @@ def test_facts_that_are_none_are_a_mistake(fatwheel: CommandLine, wrong: str, sa
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [
-        pytest.param(None, "No such file or directory", id="not-there"),
-        pytest.param(b"", "empty file", id="empty"),
-        pytest.param(b"\x1f\x8b\x08", "Compressed file ended before the end-of-stream marker was reached", id="cut"),
-        pytest.param(b"text", "not a gzip file", id="another-file"),
-    ],
+    [(b"", "empty file"), (b"\x1f\x8b\x08", "Compressed file ended"), (b"text", "not a gzip file")],
 )
-def test_what_is_no_sdist_is_one_line(fatwheel: CommandLine, tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_what_is_no_sdist_is_one_line(fatwheel: CommandLine, tmp_path: Path, content: bytes, said: str) -> None:
     sdist = tmp_path / "demo-1.0.tar.gz"
-    if content is not None:
-        sdist.write_bytes(content)
+    sdist.write_bytes(content)
     ran = fatwheel("install", "choose", sdist)
-    assert (ran.status, ran.stderr) == (
-        2, f"fatwheel: {sdist} cannot be read: {said}, expected the .tar.gz file of a smart sdist\n"
-    )  # fmt: skip
+    assert (ran.status, len(ran.stderr.splitlines())) == (2, 1)
+    assert ran.stderr.startswith(f"fatwheel: {sdist} cannot be read: {said}")
 
 
 def test_an_sdist_that_is_not_smart_is_a_mistake(fatwheel: CommandLine, tmp_path: Path) -> None:

@@ -26,12 +26,6 @@ def test_the_shells_are_those_of_shtab() -> None:
     assert set(SHELLS) == set(shtab.SUPPORTED_SHELLS)
 
 
-def test_an_unknown_shell_is_refused_with_those_that_are_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "ksh"]) == 2
-    said = capsys.readouterr().err
-    assert [shell for shell in SHELLS if shell not in said] == []
-
-
 @pytest.fixture
 def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     assert main(["completion", "bash"]) == 0

@@ -115,7 +115,7 @@ def failure() -> MachineError:
     return error
 
 
-def test_an_error_has_its_causes() -> None:
+def test_an_error_has_its_causes_with_it_only() -> None:
     with heard() as said:
         failures.print_error(Console(file=said, width=300), failure())
     assert said.getvalue().splitlines() == [
@@ -123,9 +123,6 @@ def test_an_error_has_its_causes() -> None:
         "  caused by InputError: the index cannot be read",
         "  caused by ConnectionError: no route to https://store.example/a?…",
     ]
-
-
-def test_without_it_an_error_has_no_causes() -> None:
     said = io.StringIO()
     failures.print_error(Console(file=said, width=300), failure())
     assert said.getvalue() == "fatwheel: nothing was published\n"

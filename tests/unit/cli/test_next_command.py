@@ -78,8 +78,6 @@ def test_a_python_that_is_not_here_leaves_its_jobs_out(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     assert after_plan(made, parse(["plan"])) == "next: fatwheel release --to dir:dist/index --here"
-    one_of_two = parse(["plan", "--only", NATIVE])
-    assert after_plan(made, one_of_two).startswith(f"next: fatwheel build --job {NATIVE}-cp{here.replace('.', '')} ")
 
 
 def test_a_config_is_named_again_as_a_shell_takes_it(tmp_path: Path) -> None:
@@ -132,10 +130,8 @@ def test_good_wheels_are_tried_and_bad_ones_are_explained() -> None:
     )
     assert after_audit(wheels[:1], None, is_good=True) == "next: fatwheel validate dist/a0.whl"
     assert after_audit([Path("a.tar.gz")], None, is_good=True) == ""
-    assert (
-        after_audit(wheels, None, is_good=False)
-        == "next: see Fatwheel's docs/reference/audit-rules.md, and build again"
-    )
+    said = after_audit(wheels, None, is_good=False)
+    assert said == "next: see Fatwheel's docs/reference/audit-rules.md, and build again"
 
 
 def test_tried_wheels_are_published_with_their_plan_or_added_without_one(tmp_path: Path) -> None:
@@ -163,7 +159,6 @@ def test_a_repository_is_fixed_or_checked_again() -> None:
     assert after_doctor(Checked("me/demo", (), ())) == ""
     assert after_doctor(Checked("me/demo", (fixed,), ())) == "next: fatwheel doctor me/demo --fix"
     by_hand = fixed._replace(fix=None)
-    assert after_doctor(Checked("me/demo", (by_hand,), ())) == (
-        "next: do what the arrows say, then fatwheel doctor me/demo"
-    )
+    said = after_doctor(Checked("me/demo", (by_hand,), ()))
+    assert said == "next: do what the arrows say, then fatwheel doctor me/demo"
     assert after_doctor(Checked("me/demo", (by_hand,), (), "src")).endswith("then fatwheel doctor src")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,23 +13,30 @@ import pytest
 from rich.console import Console
 
 from ci_tools.cli import reporter
-from ci_tools.cli.reporter import PURPOSES, TerminalReporter, TimedReporter, duration
+from ci_tools.cli.reporter import PURPOSES, TerminalReporter, TimedReporter, _Step, duration
 from ci_tools.machine.context import Silent
 from tests.language.modules import list_modules, read_module
 
 MEGABYTE = 10**6
 
 
-def transfer(*, is_terminal: bool) -> str:
-    """Return what is said of a transfer of ten megabytes."""
+def report(title: str, take: Callable[[_Step, int], None], *, is_terminal: bool) -> str:
+    """Return what a console shows of a step whose ten parts are taken one after the other."""
     heard = io.StringIO()
     console = Console(file=heard, force_terminal=is_terminal, width=120, color_system=None)
-    with TerminalReporter(lambda: console).step("fetch a toolkit") as step:
-        for done in range(1, 11):
-            step.progress(done * MEGABYTE, 10 * MEGABYTE)
+    with TerminalReporter(lambda: console).step(title) as step:
+        for part in range(1, 11):
+            take(step, part)
             if step.live:
                 step.live.refresh()
     return heard.getvalue()
+
+
+def transfer(*, is_terminal: bool) -> str:
+    """Return what is said of a transfer of ten megabytes."""
+    return report(
+        "fetch a toolkit", lambda step, part: step.progress(part * MEGABYTE, 10 * MEGABYTE), is_terminal=is_terminal
+    )
 
 
 def test_a_terminal_shows_bytes_and_time_left() -> None:
@@ -60,14 +68,7 @@ def test_a_log_has_one_line_for_a_short_transfer() -> None:
 
 def observation(*, is_terminal: bool) -> str:
     """Return what a console shows of a step that has counted ten cells."""
-    heard = io.StringIO()
-    console = Console(file=heard, force_terminal=is_terminal, width=120, color_system=None)
-    with TerminalReporter(lambda: console).step("observe") as step:
-        for done in range(10):
-            step.count(done, 10, "cells")
-            if step.live:
-                step.live.refresh()
-    return heard.getvalue()
+    return report("observe", lambda step, part: step.count(part - 1, 10, "cells"), is_terminal=is_terminal)
 
 
 def test_what_holds_for_several_jobs_is_said_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import signal
 import subprocess
 import sys
 from itertools import chain
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.cli import verbs
+from ci_tools.cli import session, verbs
 from ci_tools.cli.dispatch import parse
 from ci_tools.cli.main import main
 from ci_tools.cli.verbs import FIRST_PAGE, GROUPS, VERBS
@@ -79,6 +80,7 @@ def test_a_line_without_a_verb_is_told_the_nearest(line: str, said: str) -> None
         ("build --jbo=pure", 'there is no option "--jbo", did you mean "--job"?'),
         ("plan --format jsno", '--format: there is no "jsno", did you mean "json"?'),
         ("completion fsh", 'SHELL: there is no "fsh", did you mean "fish"?'),
+        ("completion 1", 'SHELL: there is no "1", known: bash, fish, powershell, tcsh, zsh'),
     ],
 )
 def test_a_mistyped_option_or_value_is_told_the_nearest(line: str, said: str) -> None:
@@ -89,21 +91,12 @@ def test_a_mistyped_option_or_value_is_told_the_nearest(line: str, said: str) ->
     assert isinstance(parse(["index", "yank", "dir:a", "b==1", "--reas", "-- it -- "]), argparse.Namespace)
 
 
-def test_an_interruption_while_modules_load_is_no_traceback() -> None:
-    code = """if True:
-        import sys
-        from ci_tools.cli.main import main
-        class Interrupted:
-            def find_spec(self, name, *_):
-                if name == sys.argv[1]:
-                    raise KeyboardInterrupt
-        sys.meta_path.insert(0, Interrupted())
-        sys.exit(main(["plan"]))
-    """
-    for module in ("ci_tools.cli.dispatch", "ci_tools.cli.session", "ci_tools.cli.verbs.plan"):
-        done = subprocess.run([sys.executable, "-c", code, module], capture_output=True, text=True, check=False)
-        said = (130, "interrupted; the same command goes on where this one stopped\n")
-        assert (done.returncode, done.stderr) == said
+def test_an_interruption_while_modules_load_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "run_session", lambda _: signal.raise_signal(signal.SIGINT))
+    assert main(["plan"]) == 130
+    assert capsys.readouterr().err == "interrupted; the same command goes on where this one stopped\n"
 
 
 @pytest.mark.parametrize("line", ["release --to dirr:x", "publish . --to dirr:x", "publish . --to dir:x --also dirr:x"])

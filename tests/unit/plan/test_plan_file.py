@@ -263,19 +263,10 @@ def test_the_command_line_prints_the_plan_alone_on_stdout(tmp_path: Path, capsys
     assert stdout == out.read_text(encoding="utf-8") == plan_file.dumps(plan_of(folder))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        pytest.param(["--only", "linux-cudda"], 'the request has no platform "linux-cudda", did you mean "linux-cuda"?',
-                     id="platform-misspelt"),
-        pytest.param(["--format", "xml"], '--format: there is no "xml", known: github, json', id="format-unknown"),
-    ],
-)  # fmt: skip
-def test_the_command_line_refuses_what_it_does_not_know(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    assert main(["plan", str(demo(tmp_path / "a", FILES) / "fatwheel.yml"), *arguments]) == 2
-    assert capsys.readouterr().err.startswith(f"fatwheel: {said}")
+def test_a_misspelt_platform_is_told_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(demo(tmp_path / "a", FILES) / "fatwheel.yml"), "--only", "linux-cudda"]) == 2
+    said = 'fatwheel: the request has no platform "linux-cudda", did you mean "linux-cuda"?'
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_a_build_of_another_plan_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,5 +95,3 @@ def test_a_starter_for_an_sdist_is_planned_as_it_is_written(outside: Outside, tm
     plan = make_plan(written.path, outside).plan
     assert (plan.project.version, [job.wheel for job in plan.jobs]) == ("1.1", ["my_demo-1.1-py3-none-any.whl"])
     assert (plan.sdist, plan.request.source) == (None, sdist)
-    with pytest.raises(InputError, match="exists already"):
-        starter.write(tmp_path / "new", catalog.load(), outside, sdist=sdist)

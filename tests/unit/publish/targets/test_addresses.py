@@ -77,15 +77,12 @@ def test_a_folder_that_is_read_only_is_said_before_a_release(tmp_path: Path, mon
         refuse_unwritable(targets)
 
 
-def test_a_folder_is_one_target_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_is_one_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
     Path("link").symlink_to("there")
     spellings = ("dir:there", "dir:./there/", "dir:link", f"dir:{tmp_path}/other/../there")
     assert [target.address for target in targets_of(spellings, world(tmp_path))] == [f"dir:{tmp_path / 'there'}"]
-
-
-def test_pypi_is_one_target_with_and_without_its_name(tmp_path: Path) -> None:
     assert [target.address for target in targets_of(["pypi", "pypi:pypi"], world(tmp_path))] == ["pypi"]
 
 
