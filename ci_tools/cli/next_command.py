@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +31,7 @@ def say_next(line: str, outside: Outside) -> None:
         show_line(line)
 
 
-def after_plan(planned: Planned, options: argparse.Namespace) -> str:
+def after_plan(planned: Planned, options: argparse.Namespace, environ: Mapping[str, str]) -> str:
     """Return what comes after a plan: its warnings, then the command that builds what this machine can."""
     if options.format != "table":  # a program reads it
         return ""
@@ -40,17 +39,17 @@ def after_plan(planned: Planned, options: argparse.Namespace) -> str:
         return "next: change what the reasons name, then run `fatwheel plan` again"
     warnings = planned.plan.warnings
     first = f"answer the {count(len(warnings), 'warning')}, then " if warnings else ""
-    return f"next: {first}{_make_wheels(planned, options)}"
+    return f"next: {first}{_make_wheels(planned, options, environ)}"
 
 
-def _make_wheels(planned: Planned, options: argparse.Namespace) -> str:
+def _make_wheels(planned: Planned, options: argparse.Namespace, environ: Mapping[str, str]) -> str:
     from ci_tools.machine.python import find
     from ci_tools.machine.runner import host
     from ci_tools.plan.sites import awaiting_gpu
 
     plan, hosts = planned.plan, {name: facts.host for name, facts in planned.catalog.platforms.items()}
     mine = [job for job in plan.jobs if job.platform is None or hosts[job.platform] == host()]  # a pure wheel
-    ours = [job for job in mine if not job.python_stays or find(job.python, os.environ)]
+    ours = [job for job in mine if not job.python_stays or find(job.python, environ)]
     if not ours:
         return f"see Fatwheel's {DOCUMENTATION}how-to/build-on-several-machines.md: this {host()} can build no job"
     again = [*([str(options.config)] if options.config else []), *_edition_words(options)]  # the nearest is found again

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ci_tools import errors
 from ci_tools.cli import variables
 from ci_tools.cli import verbs as command_line
+from ci_tools.cli.main import INTERRUPTED
 from ci_tools.github import step as steps
 from ci_tools.machine.http import policy
 from docs.pages.markdown import table
@@ -118,4 +119,4 @@ def _statuses() -> Iterator[tuple[object, str]]:
     yield errors.DONE, "The work is done."
     for kind in (errors.Rejected, errors.InputError, errors.MachineError):
         yield kind.status, str(kind.__doc__)
-    yield errors.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
+    yield INTERRUPTED, "Interrupted; the same command goes on where this one stopped."

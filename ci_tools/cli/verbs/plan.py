@@ -162,7 +162,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
 
         show(request_table(describe(path), options.variables, planned.plan.request))
     _print_plan(planned, options.format, outside, explain=options.explain)
-    say_next(after_plan(planned, options), outside)
+    say_next(after_plan(planned, options, outside.environ), outside)
     return DONE
 
 
@@ -247,7 +247,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     if options.format == "table":
         show(proof_table(proofs, planned.plan))
         if status == DONE:
-            say_next(after_plan(planned, options), outside)
+            say_next(after_plan(planned, options, outside.environ), outside)
     else:
         whole = {**plan_file.to_json(planned.plan), "proof": prover.to_json(proofs)}
         print(json.dumps(whole, indent=1, ensure_ascii=False))

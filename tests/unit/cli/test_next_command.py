@@ -69,26 +69,27 @@ def config_of(platforms: str, more: str = "") -> str:
 )  # fmt: skip
 def test_a_plan_is_followed_by_what_builds_it(tmp_path: Path, config: str, line: str, expected: str) -> None:
     pyproject = PYPROJECT + (NO_CMAKE if config == PURE else "")
-    assert after_plan(planned(tmp_path, config, pyproject), parse(line.split())) == f"next: {expected}"
+    assert after_plan(planned(tmp_path, config, pyproject), parse(line.split()), os.environ) == f"next: {expected}"
 
 
-def test_a_python_that_is_not_here_leaves_its_jobs_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_that_is_not_here_leaves_its_jobs_out(tmp_path: Path) -> None:
     here, other = "{}.{}".format(*sys.version_info), "3.14" if sys.version_info < (3, 14) else "3.13"
     made = planned(tmp_path, config_of(f"{NATIVE}: {OWNED}").replace("'3.11'", f"'{here}', '{other}'"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
-    assert after_plan(made, parse(["plan"])) == "next: fatwheel release --to dir:dist/index --here"
+    environ = {"PATH": "", "PYENV_ROOT": str(tmp_path)}
+    assert after_plan(made, parse(["plan"]), environ) == "next: fatwheel release --to dir:dist/index --here"
 
 
 def test_a_config_is_named_again_as_a_shell_takes_it(tmp_path: Path) -> None:
-    line = after_plan(planned(tmp_path, PURE, PYPROJECT + NO_CMAKE), parse(["plan", "my project/fatwheel.yml"]))
+    made = planned(tmp_path, PURE, PYPROJECT + NO_CMAKE)
+    line = after_plan(made, parse(["plan", "my project/fatwheel.yml"]), os.environ)
     assert line == "next: fatwheel release 'my project/fatwheel.yml' --to dir:dist/index"
 
 
 def test_a_plan_without_a_job_is_followed_by_a_change(tmp_path: Path) -> None:
     made = planned(tmp_path, PURE, PYPROJECT + 'requires-python = ">=3.13"\n' + NO_CMAKE)
     assert made.plan.jobs == ()
-    assert after_plan(made, parse(["plan"])) == "next: change what the reasons name, then run `fatwheel plan` again"
+    said = after_plan(made, parse(["plan"]), os.environ)
+    assert said == "next: change what the reasons name, then run `fatwheel plan` again"
 
 
 @pytest.mark.parametrize(("form", "is_said"), [("table", True), ("json", False), ("github", False)])
