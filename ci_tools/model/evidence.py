@@ -225,4 +225,4 @@ class Evidence:
     requires_torch: Requirement = ANY_VERSION
     builds_with_torch: Requirement = ANY_VERSION  # from its build requirements
     warnings: tuple[str, ...] = ()
-    release_tags: tuple[str, ...] = ()  # those of the commit from which the project's own tool takes the version
+    release_tags: tuple[str, ...] | None = None  # the commit's, of which its own tool makes the version, if of any

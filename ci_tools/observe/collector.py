@@ -102,7 +102,7 @@ def gather(
             *_lacking_in_trials(project, builds),
             *(f"{name} is a pointer of Git LFS, to be fetched by `git lfs pull`" for name in tree.pointers[:MAX_NAMED]),
         ),
-        release_tags=project.told.tags if project.told else (),
+        release_tags=told.tags if (told := project.told) and (told.uses_git or told.tags) else None,
     )
 
 

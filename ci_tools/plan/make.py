@@ -162,7 +162,7 @@ def _name_tag(request: Request, evidence: Evidence, tag: str, expected: dict[str
 
     It is that of the config, or the default, if one of these tags is made by it.
     """
-    project, tags = evidence.project, evidence.release_tags
+    project, tags = evidence.project, evidence.release_tags or ()
     if expected and project.told and not request.release.rebuild:
         return replace(request, release=request.release._replace(tag=expected["request"]["release"]["tag"]))
     known = {"name": project.name, "version": project.version}
@@ -184,7 +184,8 @@ def _edition_of_checkout(folder: Path, tag: str, request: Request, evidence: Evi
     if tag not in here and tag in git.tags(folder, outside.environ, at_head=False):
         msg = f"--tag: {tag} is at another commit than the one that is checked out"
         raise InputError(msg, hint=f"`git checkout {tag}` first: a release is built from its tag")
-    if project.told and tag not in evidence.release_tags:
+    is_read = evidence.release_tags is None or tag in evidence.release_tags
+    if not is_read and editions.parse_commit_tags([tag], template, known) == UNTAGGED:
         msg = f"--tag: the project's own tool takes no version from {tag}: with it, {project.told}"
         raise TagError(msg, hint="name a tag of this project, or have its settings read this one")
     return editions.parse_tag(tag, template, project.name, project.version)

@@ -270,7 +270,6 @@ def _request(project: ProjectFile, place: Path, tools: Tools, installed: Path, t
         "backend": project.backend,
         "backend_path": list(map(str, project.list("build-system", "backend-path"))),
         "setuptools": is_setuptools(project),
-        "metadata": str(stage / "metadata"),
         "views": dict(_views(checkout, tag)),
         "tags": str(top / ".git" / "packed-refs"),
         "used": str(stage / "git-was-asked"),

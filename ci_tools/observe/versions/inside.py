@@ -214,10 +214,9 @@ def _ask(request: dict[str, Any]) -> str:
     if request["setuptools"]:
         return _ask_setuptools()
     if request["backend"] == "mesonpy":
-        return _ask_meson(request)
+        return _ask_meson()
     backend = pkgutil.resolve_name(request["backend"] + ":" * (":" not in request["backend"]))
-    folder = Path(request["metadata"])
-    folder.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp())  # scikit-build-core refuses one that has its metadata already
     found = re.search(r"^Version: *(\S+)", _make_metadata(backend, folder), re.MULTILINE)
     return found[1] if found else ""
 
@@ -232,14 +231,13 @@ def _make_metadata(backend: Any, folder: Path) -> str:
         return b"".join(sdist.extractfile(name) or ()).decode()
 
 
-def _ask_meson(request: dict[str, Any]) -> str:
+def _ask_meson() -> str:
     """Return the version that Meson prints, once it has run what `project()` computes it with.
 
     That is before it looks for a compiler, where it is stopped. meson-python itself would go on.
     """
     main = "from mesonbuild.mesonmain import main; raise SystemExit(main())"
-    command = ["python3", "-u", "-c", main, "setup", "--wrap-mode=nodownload"]
-    command.append(tempfile.mkdtemp(dir=Path(request["metadata"]).parent))
+    command = ["python3", "-u", "-c", main, "setup", "--wrap-mode=nodownload", tempfile.mkdtemp()]
     error = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as meson:
         for line in meson.stdout or ():

@@ -60,6 +60,17 @@ def test_a_backend_without_the_hook_for_metadata_says_the_version_in_its_sdist(
     assert ask_plan(folder, outside)["project"]["version"] == "3.1"
 
 
+def test_a_tag_of_another_version_than_the_files_is_named_as_such(tmp_path: Path, outside: Outside) -> None:
+    files, _ = TOOLS["scikit-build-core"]
+    regex = files["pyproject.toml"].replace("metadata.setuptools_scm", "metadata.regex").partition("[tool.setup")[0]
+    text = f"{regex}metadata.version.input = 'v.h'\nmetadata.version.regex = 'V (?P<value>.+)'\n"
+    folder = repository(tmp_path / "demo", {"pyproject.toml": text, "v.h": "#define V 2.0.0\n"})
+    with pytest.raises(InputError, match=r"'v2.0.1' is not a tag of demo 2.0.0") as refused:
+        ask_plan(folder, outside, tag="v2.0.1")
+    assert refused.value.hint == "the tag and the project's version change together"
+    assert ask_plan(folder, outside, tag="v2.0.0")["edition"]["channel"] == "stable"
+
+
 def monorepo(folder: Path) -> Path:
     """Return a repository of two packages with tags of their own, as cuda-python has it (its pull request 2424)."""
     for name in ("alpha", "beta"):
