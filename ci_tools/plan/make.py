@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 from ci_tools import catalog as catalogs
 from ci_tools.catalog import Catalog
 from ci_tools.config import commands, loader, overrides
-from ci_tools.errors import InputError, Problem, RejectedInput, ShallowError, TagError, nearest
+from ci_tools.errors import InputError, Problem, RejectedInput, ShallowError, TagError, count, nearest
 from ci_tools.machine.context import Outside
 from ci_tools.model import edition as editions
 from ci_tools.model.evidence import Evidence
 from ci_tools.model.plan import SDIST, Job, Plan
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED, Edition, GitSource, PathSource, Release, Request, Run
+from ci_tools.model.versions import parse_version
 from ci_tools.observe.collector import gather
 from ci_tools.plan import plan_file, planner
 from ci_tools.plan.aliases import names_of
@@ -180,6 +181,8 @@ def _edition_of_checkout(folder: Path, tag: str, request: Request, evidence: Evi
     template, known = request.release.tag, {"name": project.name, "version": project.version}
     if not tag:
         edition = editions.parse_commit_tags(here, template, known)
+        if edition == UNTAGGED:
+            _tell_other_commit(folder, editions.tag_of(STABLE, template, known), project.version, outside)
         return STABLE if edition == UNTAGGED and request.release.untagged else edition  # releases without tags
     if tag not in here and tag in git.tags(folder, outside.environ, at_head=False):
         msg = f"--tag: {tag} is at another commit than the one that is checked out"
@@ -189,6 +192,16 @@ def _edition_of_checkout(folder: Path, tag: str, request: Request, evidence: Evi
         msg = f"--tag: the project's own tool takes no version from {tag}: with it, {project.told}"
         raise TagError(msg, hint="name a tag of this project, or have its settings read this one")
     return editions.parse_tag(tag, template, project.name, project.version)
+
+
+def _tell_other_commit(folder: Path, tag: str, version: str, outside: Outside) -> None:
+    """Say that the version was tagged at another commit than this one, which has no tag of it."""
+    if tag in git.tags(folder, outside.environ, at_head=False) and not parse_version(version).is_devrelease:
+        commit = git.revision(folder, f"{git.TAGS}{tag}", outside.environ)
+        behind = git.ask(folder, outside.environ, "rev-list", "--count", f"{commit}..HEAD") or "0"
+        since = f", {count(int(behind), 'commit')} before this one" if int(behind) else ""
+        what = f"version {version} was tagged as {tag} at {commit[:12]}{since}"
+        outside.reporter.say(f"warning: {what}: a release under this number would differ")
 
 
 def place_of_scripts(request: Request, path: Path, outside: Outside) -> Path | None:

@@ -7,6 +7,7 @@ import io
 import json
 import tarfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ci_tools.model.request import UNTAGGED, Channel, Edition
 from ci_tools.plan import make, plan_file
 from ci_tools.source.files import Tree
 from ci_tools.source.project_file import ProjectFile
+from tests.builders.releases import Words
 from tests.builders.sources import CONFIG, committed, demo, git, request_of, world, write
 
 NIGHTLY = nightly("20261121")
@@ -305,6 +307,12 @@ def test_a_commit_after_the_tag_is_not_its_release(tmp_path: Path) -> None:
         edition_of(project, "refs/tags/v1.0", tmp_path)
     with pytest.raises(InputError, match=r"--tag: v1\.0 is at another commit"):
         make.make_plan(project / "fatwheel.yml", world(tmp_path), tag="v1.0")
+    outside = replace(world(tmp_path), reporter=(words := Words()))
+    make.make_plan(project / "fatwheel.yml", outside, edition=nightly("20261121"))
+    assert words.lines == []
+    make.make_plan(project / "fatwheel.yml", outside)
+    was = f"version 1.0 was tagged as v1.0 at {git(project, 'rev-parse', 'HEAD~1')[:12]}, 1 commit before this one"
+    assert words.lines == [f"warning: {was}: a release under this number would differ"]
 
 
 def test_a_config_may_do_without_tags(tmp_path: Path) -> None:
