@@ -29,6 +29,7 @@ IDENTIFIERS = {
 }
 LINUX = ("linux", "manylinux_x86_64", "x86_64")
 ANY_ARCH = frozenset({"all", "auto", "auto64", "native", "universal2"})  # each of them has the runner's own
+SELECTING = frozenset({"archs", "build", "skip"})  # a wheel that one of them leaves out is missing
 PYTHONS = range(6, 40)  # minors, so that a platform is known to be built though the catalog lacks its Python
 BRACES = re.compile(r"\{([^{}]*)\}")
 PIP = re.compile(r"(python3? -m )?pip3? install ")  # pip, pip3, or python -m pip
@@ -55,7 +56,7 @@ class Told(NamedTuple):
     requires: tuple[str, ...] = ()  # requirements of the build, which `before-build` installs
     build: tuple[str, ...] = ("*",)
     skip: tuple[str, ...] = ()
-    archs: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # a system, its architectures, and the place
+    archs: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # a system, its architectures, the place; the last counts
     notes: tuple[Note, ...] = ()
 
     def env_of(self, platform: Platform) -> tuple[tuple[str, str], ...]:
@@ -75,11 +76,12 @@ class Told(NamedTuple):
     def explain_left_out(self, platform: Platform) -> str:
         """Return why a platform's wheels are not built, or "" if they are."""
         system, end, arch = IDENTIFIERS.get(platform, LINUX)
-        for whose, archs, place in self.archs:
-            if whose in {"", system} and not {arch, arch.lower()} & {*archs} and not ANY_ARCH & {*archs}:
-                return f"{place}: cibuildwheel's archs are {' '.join(archs)}"
+        asked = [(archs, place) for whose, archs, place in self.archs if whose in {"", system}]
+        if asked and not {arch, arch.lower(), *ANY_ARCH} & {*asked[-1][0]}:
+            return f"{asked[-1][1]}: cibuildwheel's archs are {' '.join(asked[-1][0])}"
         if not any(self._selects(f"cp3{minor}", end) for minor in PYTHONS):
-            return f"{self._place('skip', 'build')}: cibuildwheel builds none for it"
+            place = next(note.place for name in ("skip", "build") for note in self.notes if note.option == name)
+            return f"{place}: cibuildwheel builds none for it"
         return ""
 
     def _selects(self, python: str, end: str) -> bool:
@@ -87,20 +89,22 @@ class Told(NamedTuple):
         is_built, is_skipped = (any(fnmatch.fnmatchcase(name, one) for one in some) for some in (self.build, self.skip))
         return is_built and not is_skipped
 
-    def _place(self, *options: str) -> str:
-        return next((note.place for option in options for note in self.notes if note.option == option), "")
-
 
 def read_cibuildwheel(project: ProjectFile) -> Told:
     """Return what the project's pyproject.toml tells cibuildwheel, with a note for each variable of its workflows."""
-    told = Told()
+    told, variables = Told(), [*_read_workflows(project)]
     for system in ("", *SYSTEMS):  # the table of a system counts more
         keys = (*TABLE, system) if system else TABLE
         for option, value in project.table(*keys).items():
-            if option not in SYSTEMS:
-                place = str(project.place(*keys, option))
-                told = _take(told, Note(place, option, ""), value, system, project)
-    return told._replace(notes=(*told.notes, *_read_workflows(project)))
+            note = Note(str(project.place(*keys, option)), option, "")
+            names = {f"CIBW_{option}".upper(), f"CIBW_{option}_{system}".upper()} if option in SELECTING else {}
+            if stronger := next((one for one in variables if one.option in names), None):
+                told = _with_note(told, note, f"not taken: {stronger.place} sets {stronger.option}, which counts more")
+            elif option not in SYSTEMS:
+                told = _take(told, note, value, system, project)
+    ends = ((one, one.option.removeprefix("CIBW_ARCHS_").lower()) for one in variables)
+    unknown = tuple((system, ("auto",), one.place) for one, system in ends if system in SYSTEMS)
+    return told._replace(notes=(*told.notes, *variables), archs=(*told.archs, *unknown))
 
 
 def _read_workflows(project: ProjectFile) -> Iterator[Note]:

@@ -9,10 +9,15 @@ import pytest
 from ci_tools import catalog
 from ci_tools.cli.tables.change import describe_starter
 from ci_tools.config import loader, starter
+from ci_tools.config.project import BLANK
 from ci_tools.config.starter import WrittenConfig
+from ci_tools.config.starter.cibuildwheel import read_cibuildwheel
 from ci_tools.errors import InputError
+from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Request
 from ci_tools.plan.make import make_plan
+from ci_tools.source.files import tree_at
+from ci_tools.source.project_file import ProjectFile
 from tests.builders.sources import shared_world, write
 
 pytestmark = pytest.mark.slow
@@ -144,6 +149,28 @@ jobs:
         ("4", "CIBW_MANYLINUX_X86_64_IMAGE", "not taken; in its place"),
         ("5", "CIBW_REPAIR_WHEEL_COMMAND", "not needed"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "variables", "left"),
+    [
+        ('archs = "x86_64"', "CIBW_ARCHS_LINUX: auto", "macos-arm64 windows"),
+        ('[tool.cibuildwheel.linux]\narchs = "x86_64"', "CIBW_ARCHS: auto", ""),
+        ('archs = "x86_64"\n[tool.cibuildwheel.linux]\narchs = "aarch64"', "", "linux-cpu macos-arm64 windows"),
+        ('build = "*x86_64"', "CIBW_BUILD: cp312-*", ""),
+        ('skip = "*-win*"', "CIBW_BUILD: cp312-*", "windows"),
+        ('skip = "*-win*"', "CIBW_SKIP: ${{ matrix.skip }}", ""),
+    ],
+)  # fmt: skip
+def test_a_variable_of_a_workflow_counts_more_than_pyproject_toml(
+    lines: str, variables: str, left: str, tmp_path: Path
+) -> None:
+    workflow = f"jobs: {{a: {{env: {{{variables}}}}}}}\n"
+    write(tmp_path, {"pyproject.toml": f"{PROJECT}{lines}", ".github/workflows/w.yml": workflow})
+    told = read_cibuildwheel(ProjectFile(BLANK, tree_at(tmp_path, {})))
+    platforms = ("linux-cpu", "linux-aarch64", "macos-arm64", "windows")
+    assert " ".join(one for one in platforms if told.explain_left_out(Platform(one))) == left
+    assert ("w.yml:1 sets CIBW_" in told.notes[0].what) == (not left)
 
 
 def test_workflows_that_call_test_infra_are_named_with_the_command_that_reads_them(tmp_path: Path) -> None:
