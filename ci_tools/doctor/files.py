@@ -23,7 +23,7 @@ from ci_tools.doctor.workflow_set import ACTION_FILES, FOLDER, Fetch, WorkflowSe
 from ci_tools.doctor.workflows import Used, Workflow, outline, outline_all
 from ci_tools.errors import InputError, Problem, Rejected
 from ci_tools.formats.yaml_file import text_of
-from ci_tools.model.names import COMMIT
+from ci_tools.model.names import COMMIT, CONFIG_FILE
 from ci_tools.source import git
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def read_checkout(folder: Path, clones: Path | None, environ: Mapping[str, str])
     root = folder if (folder / FOLDER).is_dir() else git.find(folder) if folder.is_dir() else None
     if root is None or not (root / FOLDER).is_dir():
         msg = f"{folder} has no {FOLDER.rstrip('/')}, expected the checkout of a repository on GitHub, or OWNER/REPO"
-        raise InputError(msg)
+        has_config = any((one / CONFIG_FILE).is_file() for one in (folder, root or folder))
+        first = "" if has_config else f", once `fatwheel init` has written a {CONFIG_FILE}"
+        raise InputError(msg, hint=f"`fatwheel init --workflow` writes one{first}" if folder.is_dir() else "")
     if clones and not clones.is_dir():
         raise InputError(f"--clones {clones} is not a folder, expected one with clones such as OWNER/NAME")
     texts: dict[str, str] = {}

@@ -114,7 +114,8 @@ def test_its_own_older_commit_is_read_from_its_own_git(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("files", "more", "words"),
     [
-        pytest.param({"a.txt": ""}, [], "has no .github/workflows", id="no-workflows"),
+        pytest.param({"a.txt": ""}, [], "writes one, once `fatwheel init` has written", id="no-workflows"),
+        pytest.param({"fatwheel.yml": ""}, [], "hint: `fatwheel init --workflow` writes one\n", id="a-config-without"),
         pytest.param({RELEASE: "on: push\njobs: { a: {} }\n"}, ["--fix"], "is a folder, expected OWNER/REPO", id="fix"),
         pytest.param({RELEASE: "on: push\njobs: { a: {} }\n"}, ["--clones", "no"], "is not a folder", id="clones"),
     ],
