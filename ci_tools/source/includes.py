@@ -410,12 +410,12 @@ def _is_cmake(file: str) -> bool:
 def uncommented(file: str, text: str) -> str:
     """Return a file's text without its comments; the line numbers stay the same."""
     if not _is_build_file(file, "."):
-        return BLOCK_COMMENT.sub(_blank, text)
-    return re.sub(r"#.*", "", CMAKE_COMMENT.sub(_blank, text) if _is_cmake(file) else text)
+        return BLOCK_COMMENT.sub(blank, text)
+    return re.sub(r"#.*", "", CMAKE_COMMENT.sub(blank, text) if _is_cmake(file) else text)
 
 
-def _blank(comment: re.Match[str]) -> str:
-    """Return only the line ends of a comment; an unterminated one is not a comment and stays."""
-    if comment.end() == len(comment.string) and not comment[0].endswith(("*/", "]")):
+def blank(comment: re.Match[str]) -> str:
+    """Return only the line ends of a comment; an unterminated block is not a comment and stays."""
+    if not comment[0].startswith("//") and not comment[0].endswith(("*/", "]")):
         return comment[0]
     return "\n" * comment[0].count("\n")

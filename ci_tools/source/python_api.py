@@ -17,11 +17,13 @@ from abi3info import DATAS, FUNCTIONS, MACROS, STRUCTS, TYPEDEFS  # type: ignore
 from ci_tools.catalog.tables import read
 from ci_tools.model.versions import Minor
 from ci_tools.source.includes import (
+    DIRECTIVE,
     INCLUDE,
     PYTHON_HEADER,
     Include,
     Includes,
     SourceLine,
+    blank,
     is_unconditional,
     uncommented,
 )
@@ -33,6 +35,13 @@ DEFINITION = re.compile(
 UNDONE = "undef"
 VERSION = re.compile(r"\b0[xX]0?([0-9a-fA-F])([0-9a-fA-F]{2})[0-9a-fA-F]{4}")  # as in PY_VERSION_HEX
 CALL = re.compile(r"\b(_?Py[A-Z]\w*|_Py_\w+|Py_[A-Z]\w*)\s*\(")
+# A condition, without spaces and brackets, that tells Python 2 from 3; IS_PY3K is what porting guides call it.
+NAMED = r"(?:IS_|HAVE_|USE_)?PY(?:THON)?_?"
+TWO_OR_THREE = re.compile(
+    rf"(!?)(?:(PY_MAJOR_VERSION(?:<3|<=2|==2)|PY_VERSION_HEX<0x0300\w+|{NAMED}2)"
+    rf"|PY_MAJOR_VERSION(?:>=3|>2|==3)|PY_VERSION_HEX>=0x0300\w+|{NAMED}3K?)"
+)
+OTHERS = {"3": "not 3", "not 3": "not 3"}  # the branches after one
 STRUCTURE = re.compile(r"\bPyTypeObject\s+\w+\s*(?:=|\{)|->\s*(?:tp|ob|nb|sq|mp)_\w+")
 ALWAYS = re.compile("|".join(read("limited_api")["names"]))  # macros that abi3info does not list
 
@@ -126,28 +135,32 @@ def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, 
 
 
 def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
-    text = COMMENT.sub(_blank, text)
+    text = COMMENT.sub(blank, text)
     # The macros that the file defines itself; names already reported are added: the first use is enough.
     told = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE))
-    for match in CALL.finditer(text):
-        name = match[1]
+    for match in (*CALL.finditer(text), *STRUCTURE.finditer(text)):
+        name = " ".join(match[0].rstrip("={(").split())
         since = KNOWN.get(name)
         is_there = (since and since <= lowest) or ALWAYS.fullmatch(name)  # abi3info, or found with a compiler
-        if not is_there and name not in told and not name.startswith("PyArray"):  # NumPy's own macros
+        # The macros of NumPy are its own.
+        if not (is_there or name in told or name.startswith("PyArray") or _is_old(text, match)):
             told.add(name)
             yield Use(name, SourceLine.at(file, text, match.start()), since)
-    for match in STRUCTURE.finditer(text):
-        name = " ".join(match[0].rstrip("={ ").split())
-        if name not in told:
-            told.add(name)
-            yield Use(name, SourceLine.at(file, text, match.start()), None)
 
 
-def _blank(comment: re.Match[str]) -> str:
-    """Return only the line ends of a comment; an unterminated block is not a comment and stays."""
-    if comment[0].startswith("/*") and not comment[0].endswith("*/"):
-        return comment[0]
-    return "\n" * comment[0].count("\n")
+def _is_old(text: str, match: re.Match[str]) -> bool:
+    """Whether only Python 2 compiles a use."""
+    branches: list[str] = []
+    for directive in DIRECTIVE.finditer(text, 0, match.start()):
+        if directive[1].startswith("if"):
+            found = TWO_OR_THREE.fullmatch(re.sub(r"\bdefined\b|[\s()]", "", directive[2]))
+            is_two = found and bool(found[2]) != (bool(found[1]) != (directive[1] == "ifndef"))
+            branches.append("" if found is None else "2" if is_two else "3")
+        elif branches and directive[1] == "endif":
+            branches.pop()
+        elif branches:
+            branches[-1] = OTHERS.get(branches[-1], "")
+    return not {"2", "not 3"}.isdisjoint(branches)
 
 
 # ---------------------------------------------------------------- needless headers
@@ -217,7 +230,9 @@ def narrower(needless: Iterable[Needless], includes: Includes, compiled: Iterabl
         for found in one.includes:
             file, header = found.place.file, found.header
             code = _code(file, includes) if file in sources else ""
-            narrow = (TYPES if OF_TORCH.search(code) else ATEN) if code and _is_of_types(code) else ALL
+            named = OF_TORCH.findall(code)
+            is_of_types = bool(code) and not MACRO.search(code) and all(map(OF_TYPES.fullmatch, named))
+            narrow = (TYPES if named else ATEN) if is_of_types else ALL
             lines.setdefault(file, {})[header] = narrow if MOVED[header] == ALL else MOVED[header]
     return lines
 
@@ -256,8 +271,3 @@ def _code(file: str, includes: Includes) -> str:
     """Return a file's text without comments, strings and includes."""
     text = LINE_COMMENT.sub("", uncommented(file, includes.text(file)))
     return STRING.sub("", INCLUDE.sub("", text))
-
-
-def _is_of_types(code: str) -> bool:
-    """Whether a file names nothing of torch beyond what torch/types.h has."""
-    return not MACRO.search(code) and all(OF_TYPES.fullmatch(name) for name in OF_TORCH.findall(code))

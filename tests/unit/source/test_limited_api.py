@@ -22,6 +22,13 @@ from tests.builders.sources import write
         pytest.param("static PyTypeObject T = {0};", ["a.c:1: PyTypeObject T None"], id="a-static-type"),
         pytest.param("_PyLong_Sign(o);", ["a.c:1: _PyLong_Sign None"], id="private"),
         pytest.param("// PyTuple_GET_ITEM(t, 0)\n/* _PyLong_Sign(o) */", [], id="in-a-comment"),
+        pytest.param("#if PY_MAJOR_VERSION < 3\n_PyA();\n#else\n_PyB();\n#endif", ["a.c:4: _PyB None"], id="python-2"),
+        pytest.param("#ifdef IS_PY3K\n_PyA();\n#elif X\n_PyB();\n#else\n_PyC();\n#endif", ["a.c:2: _PyA None"],
+                     id="but-not-3"),
+        pytest.param("#ifndef PY3\nx->tp_a;\n#if X\n_PyA();\n#endif\n#endif\n_PyB();", ["a.c:7: _PyB None"],
+                     id="python-2-nested"),
+        pytest.param("#if !defined(PY2) && X\n_PyA();\n#else\n_PyB();\n#endif",
+                     ["a.c:2: _PyA None", "a.c:4: _PyB None"], id="python-2-or-more"),
         pytest.param('#include "b.h"\n', ["b.h:1: PyCell_Check None"], id="in-a-header-of-its-own"),
     ],
 )  # fmt: skip
