@@ -67,11 +67,6 @@ class Used(NamedTuple):
         return self.repository.rpartition("/")[2].lower() == "fatwheel"  # a fork keeps the name
 
     @property
-    def is_workflow(self) -> bool:
-        """Whether it is a reusable workflow, not an action."""
-        return WORKFLOW.fullmatch(self.path) is not None
-
-    @property
     def is_call(self) -> bool:
         """Whether it is one of Fatwheel's reusable workflows."""
         return self.is_fatwheel and CALLS.fullmatch(self.path) is not None

@@ -267,7 +267,7 @@ def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside:
     else:
         found = baseline.compare_with_revision(planned, path, options.against, outside)
     if options.format == "github":
-        compared = {"base": options.against, "changed": json.dumps(found.is_change)}
+        compared = {"base": options.against, "changed": json.dumps(not (found.is_same and found.same_source))}
         print(outputs({**matrix.outputs(plan_file.together(planned.plan)), **compared}), end="")
     elif options.format == "json":
         whole = {**plan_file.to_json(planned.plan), "comparison": sentences.to_json(found)}

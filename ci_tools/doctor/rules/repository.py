@@ -19,7 +19,7 @@ from ci_tools.doctor.report import (
     report,
     report_unseen,
 )
-from ci_tools.doctor.workflows import EXPRESSION, Used
+from ci_tools.doctor.workflows import EXPRESSION, WORKFLOW, Used
 from ci_tools.model.names import COMMIT
 
 GENERAL, ACTIONS = "Settings, General", "Settings, Actions"
@@ -60,7 +60,8 @@ def check_policy(facts: RepositoryFacts) -> Iterator[DoctorFinding]:
 
 
 def _check_use(facts: RepositoryFacts, policy: Policy, used: Used) -> Iterator[DoctorFinding]:
-    if policy.pins and not used.is_workflow and not COMMIT.fullmatch(used.ref):  # workflows may be called by tag
+    may_be_tag = WORKFLOW.fullmatch(used.path)
+    if policy.pins and not may_be_tag and not COMMIT.fullmatch(used.ref):
         what = f"{used} is not a full commit SHA, and the repository accepts no other actions"
         yield report("sha-required", used.where, what)
     verdict = _is_allowed(facts, policy, used)

@@ -132,14 +132,11 @@ class ProjectView:
     def generators(self) -> list[str]:
         """The files that a tool turns into C, the first of each kind."""
         kinds: dict[str, str] = {}
+        is_observed = any(shown.built for shown in self.shown)
         for name in self.tree.files:
-            if PurePosixPath(name).suffix in GENERATED and not self.is_observed_without(name):
+            if PurePosixPath(name).suffix in GENERATED and not (is_observed and name not in self.compiled):
                 kinds.setdefault(PurePosixPath(name).suffix, name)  # one shows the way, the others need the same
         return list(kinds.values())
-
-    def is_observed_without(self, name: str) -> bool:
-        """Whether a build was observed and did not compile the file."""
-        return any(shown.built for shown in self.shown) and name not in self.compiled
 
     @cached_property
     def external_includes(self) -> tuple[Include, ...]:

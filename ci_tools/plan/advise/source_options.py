@@ -118,7 +118,8 @@ def find_header_options(source: ProjectView) -> Iterator[Option]:
         return
     lines = narrower(needless, source.includes, source.compiled)
     changes: list[tuple[str, Edit]] = [(file, partial(replace_headers, headers=new)) for file, new in lines.items()]
-    changes += [(file, _include_extension) for file in users_of(lines, source.includes, source.compiled)]
+    first = f"#include <{EXTENSION}>\n{{}}".format  # Python.h is to precede the standard headers
+    changes += [(file, first) for file in users_of(lines, source.includes, source.compiled)]
     places = dict.fromkeys(describe_include(one) for found in needless for one in found.includes)
     some = count(len(needless), "file")
     yield Option(
@@ -143,11 +144,6 @@ def find_standard_options(source: ProjectView) -> Iterator[Option]:
             how=f"-std=c++20 in extra_compile_args, for cxx and nvcc: BuildExtension adds it from {FIRST_CXX20} on,"
             " and c++17 before",
         )
-
-
-def _include_extension(text: str) -> str:
-    """Return a text that includes torch/extension.h itself, first: Python.h is to precede the standard headers."""
-    return f"#include <{EXTENSION}>\n{text}"
 
 
 # ---------------------------------------------------------------- the Python axis

@@ -88,11 +88,6 @@ class Comparison:
         """Whether no job and no cell changed."""
         return not (self.refusal or self.added or self.removed or self.changed or self.moved)
 
-    @property
-    def is_change(self) -> bool:
-        """Whether any built file may differ, because the plan or the source differs."""
-        return not (self.is_same and self.same_source)
-
 
 def compare(before: Side, after: Side, against: str, catalog: Catalog | None = None) -> Comparison:
     """Return how a plan differs from an earlier one; with our `catalog` the steps between are planned.
