@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.doctor.check import Checked
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
+    from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
     from ci_tools.publish.transaction import Shown
 
@@ -31,25 +32,27 @@ def say_next(line: str, outside: Outside) -> None:
         show_line(line)
 
 
-def after_plan(planned: Planned, options: argparse.Namespace, environ: Mapping[str, str]) -> str:
-    """Return what comes after a plan: its warnings, then the command that builds what this machine can."""
+def after_plan(planned: Planned, options: argparse.Namespace, search: Callable[[Python], object]) -> str:
+    """Return what comes after a plan: its warnings, then the command that builds what this machine can.
+
+    `search` finds a Python on this machine, if it is there.
+    """
     if options.format != "table":  # a program reads it
         return ""
     if not planned.plan.jobs:
         return "next: change what the reasons name, then run `fatwheel plan` again"
     warnings = planned.plan.warnings
     first = f"answer the {count(len(warnings), 'warning')}, then " if warnings else ""
-    return f"next: {first}{_make_wheels(planned, options, environ)}"
+    return f"next: {first}{_make_wheels(planned, options, search)}"
 
 
-def _make_wheels(planned: Planned, options: argparse.Namespace, environ: Mapping[str, str]) -> str:
-    from ci_tools.machine.python import find
+def _make_wheels(planned: Planned, options: argparse.Namespace, search: Callable[[Python], object]) -> str:
     from ci_tools.machine.runner import host
     from ci_tools.plan.sites import awaiting_gpu
 
     plan, hosts = planned.plan, {name: facts.host for name, facts in planned.catalog.platforms.items()}
     mine = [job for job in plan.jobs if job.platform is None or hosts[job.platform] == host()]  # a pure wheel
-    ours = [job for job in mine if not job.python_stays or find(job.python, environ)]
+    ours = [job for job in mine if not job.python_stays or search(job.python)]
     if not ours:
         return f"see Fatwheel's {DOCUMENTATION}how-to/build-on-several-machines.md: this {host()} can build no job"
     again = [*([str(options.config)] if options.config else []), *_edition_words(options)]  # the nearest is found again

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.source.project_file import ProjectFile
 
 SETUP = frozenset({"setup", "setuptools.setup", "core.setup", "skbuild.setup"})
-MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'([^']+)'\s*[,)]", re.MULTILINE)
+MESON = re.compile(r"^\s*project\s*\(\s*'[^']*'[^()]*?\bversion\s*:\s*'(?P<version>[^']+)'\s*[,)]", re.MULTILINE)
 # The default pattern of hatchling, which scikit-build-core and pdm-backend follow: their documentation of `regex`.
 VERSION_NAMES = ("__version__", "VERSION")
 PACKED = (".py", "/__init__.py")  # the ends of a module's path
@@ -56,11 +56,6 @@ def read_file_version(project: ProjectFile) -> str:
     reader = READERS.get(re.split(r"[.:]", project.backend)[0])
     said = next(reader(project), "") if reader else ""
     return said if read_version(said) else ""  # a template, or a placeholder
-
-
-def _from_meson(project: ProjectFile) -> Iterator[str]:
-    """Yield the version in meson.build (meson-python: "dynamic version")."""
-    yield from MESON.findall(project.tree.text(project.path("meson.build")))
 
 
 def read_name(project: ProjectFile) -> Iterator[str]:
@@ -117,8 +112,8 @@ def _from_setuptools(project: ProjectFile) -> Iterator[str]:
     yield from read_given(project)
 
 
-def _python_versions(project: ProjectFile, path: str) -> Iterator[str]:
-    for match in PYTHON.finditer(project.tree.text(project.path(path)) if path else ""):
+def _python_versions(project: ProjectFile, path: str, pattern: re.Pattern[str] = PYTHON) -> Iterator[str]:
+    for match in pattern.finditer(project.tree.text(project.path(path)) if path else ""):
         yield match["version"]
 
 
@@ -126,7 +121,7 @@ READERS: dict[str, Callable[[ProjectFile], Iterator[str]]] = {
     "flit_core": _from_flit,
     "hatchling": lambda one: _from_table(one, "hatch", source=("source", "regex"), file="path", pattern="pattern"),
     "maturin": _from_cargo,
-    "mesonpy": _from_meson,
+    "mesonpy": lambda one: _python_versions(one, "meson.build", MESON),  # its "dynamic version"
     "pdm": lambda one: _from_table(one, "pdm", source=("source", "file"), file="path", pattern=""),
     "poetry": lambda one: iter([one.text("tool", "poetry", "version")]),
     "scikit_build_core": lambda one: _from_table(

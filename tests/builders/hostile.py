@@ -90,71 +90,7 @@ MODULES = (
 INNOCENT = ("logging", "packaging")  # that many a project has at its top
 HOOKS = ("fsmonitor-watchman", "post-checkout", "post-index-change", "pre-auto-gc", "reference-transaction")
 # Every key of git's that names a program, or leads to one; `%` is the program.
-GIT = """\
-[core]
-	fsmonitor = %-fsmonitor
-	pager = %-pager
-	editor = %-editor
-	sshCommand = %-ssh
-	askPass = %-askpass
-	gitProxy = %-proxy
-	alternateRefsCommand = %-alternates
-	worktree = /nowhere
-[diff]
-	external = %-diff
-[diff "trap"]
-	textconv = %-textconv
-	command = %-diff-command
-[filter "trap"]
-	clean = %-clean
-	smudge = %-smudge
-	process = %-process
-	required = true
-[filter "a=b"]
-	clean = %-clean-equal
-	process = %-process-equal
-[merge "trap"]
-	driver = %-merge
-[alias]
-	status = !%-alias
-	config = !%-alias
-	ls-files = !%-alias
-[credential]
-	helper = !%-credential
-[gpg]
-	program = %-gpg
-[log]
-	showSignature = true
-[pager]
-	status = %-pager-status
-[interactive]
-	diffFilter = %-interactive
-[uploadpack]
-	packObjectsHook = %-pack
-[hook "trap"]
-	command = %-hook
-	event = post-index-change
-[url "ext::%-ext "]
-	insteadOf = https://
-[protocol]
-	allow = always
-[protocol "ext"]
-	allow = always
-[remote "origin"]
-	url = ext::%-remote
-	uploadpack = %-uploadpack
-	promisor = true
-	partialclonefilter = blob:none
-[extensions]
-	partialClone = origin
-[submodule "demo"]
-	update = !%-submodule
-	url = ext::%-module
-[include]
-	path = included
-[includeIf "gitdir:**"]
-	path = included-if
-"""
+GIT = (Path(__file__).parents[1] / "samples" / "hostile.gitconfig").read_text(encoding="utf-8")
 
 
 def make_clean(folder: Path, files: Mapping[str, str] = CLEAN) -> Path:

@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from ci_tools.cli.arguments import Parser, add_config, add_edition, add_format, 
 from ci_tools.cli.next_command import after_advice, after_plan, say_next
 from ci_tools.cli.tables.layout import show
 from ci_tools.errors import DONE, InputError, LeftUndone, TagError
+from ci_tools.machine.python import find
 
 if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
@@ -162,7 +164,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
 
         show(request_table(describe(path), options.variables, planned.plan.request))
     _print_plan(planned, options.format, outside, explain=options.explain)
-    say_next(after_plan(planned, options, outside.environ), outside)
+    say_next(after_plan(planned, options, partial(find, environ=outside.environ)), outside)
     return DONE
 
 
@@ -247,7 +249,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     if options.format == "table":
         show(proof_table(proofs, planned.plan))
         if status == DONE:
-            say_next(after_plan(planned, options, outside.environ), outside)
+            say_next(after_plan(planned, options, partial(find, environ=outside.environ)), outside)
     else:
         whole = {**plan_file.to_json(planned.plan), "proof": prover.to_json(proofs)}
         print(json.dumps(whole, indent=1, ensure_ascii=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from ci_tools.doctor.check import Checked
 from ci_tools.doctor.report import DoctorFinding, Fix, Kind, Weight
 from ci_tools.index.units import Published
 from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.python import find
 from ci_tools.machine.runner import host
 from ci_tools.plan.make import Planned, make_plan
 from ci_tools.publish.transaction import Shown
@@ -38,6 +40,7 @@ build-backend = "scikit_build_core.build"
 name = "demo"
 version = "1.0"
 """
+HERE = partial(find, environ=os.environ)
 NO_CMAKE = "[tool.scikit-build]\nwheel.cmake = false\n"
 
 
@@ -69,26 +72,29 @@ def config_of(platforms: str, more: str = "") -> str:
 )  # fmt: skip
 def test_a_plan_is_followed_by_what_builds_it(tmp_path: Path, config: str, line: str, expected: str) -> None:
     pyproject = PYPROJECT + (NO_CMAKE if config == PURE else "")
-    assert after_plan(planned(tmp_path, config, pyproject), parse(line.split()), os.environ) == f"next: {expected}"
+    assert after_plan(planned(tmp_path, config, pyproject), parse(line.split()), HERE) == f"next: {expected}"
 
 
 def test_a_python_that_is_not_here_leaves_its_jobs_out(tmp_path: Path) -> None:
     here, other = "{}.{}".format(*sys.version_info), "3.14" if sys.version_info < (3, 14) else "3.13"
     made = planned(tmp_path, config_of(f"{NATIVE}: {OWNED}").replace("'3.11'", f"'{here}', '{other}'"))
     environ = {"PATH": "", "PYENV_ROOT": str(tmp_path)}
-    assert after_plan(made, parse(["plan"]), environ) == "next: fatwheel release --to dir:dist/index --here"
+    assert (
+        after_plan(made, parse(["plan"]), partial(find, environ=environ))
+        == "next: fatwheel release --to dir:dist/index --here"
+    )
 
 
 def test_a_config_is_named_again_as_a_shell_takes_it(tmp_path: Path) -> None:
     made = planned(tmp_path, PURE, PYPROJECT + NO_CMAKE)
-    line = after_plan(made, parse(["plan", "my project/fatwheel.yml"]), os.environ)
+    line = after_plan(made, parse(["plan", "my project/fatwheel.yml"]), HERE)
     assert line == "next: fatwheel release 'my project/fatwheel.yml' --to dir:dist/index"
 
 
 def test_a_plan_without_a_job_is_followed_by_a_change(tmp_path: Path) -> None:
     made = planned(tmp_path, PURE, PYPROJECT + 'requires-python = ">=3.13"\n' + NO_CMAKE)
     assert made.plan.jobs == ()
-    said = after_plan(made, parse(["plan"]), os.environ)
+    said = after_plan(made, parse(["plan"]), HERE)
     assert said == "next: change what the reasons name, then run `fatwheel plan` again"
 
 
