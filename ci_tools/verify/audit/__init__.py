@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,13 +70,21 @@ def device_images(path: Path, work: Path) -> tuple[str, ...]:
 
 def _explain(rule: AuditRule, flaw: Flaw, subject: Subject) -> tuple[str, str]:
     """Return what a flaw does to a user, and a command that shows it."""
-    tops = (member.name.partition("/") for member in subject.members)
-    package = next((top for top, within, _ in tops if within and top.isidentifier()), "MODULE")  # unlike demo-1.0.data
-    named = (one.module for one in extensions.find_extensions(subject) if one.member.name in flaw.message)
-    stated = re.search(r"`import ([\w.]+)`", flaw.effect)
-    module = stated[1] if stated else DATA.sub("", next(named, package)).replace("/", ".")
     wheel = shlex.quote(subject.wheel.path.name)
+    module = _name_module(flaw, subject) if "{module}" in rule.command else ""
     return flaw.effect or rule.effect, rule.command.replace("{wheel}", wheel).replace("{module}", module)
+
+
+def _name_module(flaw: Flaw, subject: Subject) -> str:
+    """Return the module that a flaw is about: that of its words or of a library in them, else the first package."""
+    if stated := re.search(r"`import ([\w.]+)`", flaw.effect):
+        return stated[1]
+    tops = (member.name.partition("/") for member in subject.members)
+    named = next((top for top, within, _ in tops if within and top.isidentifier()), "MODULE")  # unlike demo-1.0.data
+    with suppress(Rejected):  # a damaged library, which has a flaw of its own
+        of_flaw = (one.module for one in extensions.find_extensions(subject) if one.member.name in flaw.message)
+        named = next(of_flaw, named)
+    return DATA.sub("", named).replace("/", ".")
 
 
 def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:

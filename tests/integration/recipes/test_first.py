@@ -63,7 +63,7 @@ def test_it_has_the_name_of_the_sdist_and_a_release_for_each_python(tmp_path: Pa
     recipe = yaml.safe_load(written.config.read_text(encoding="utf-8"))
     assert (recipe["package"], recipe["version"], recipe["source"]["sdist"]["version"]) == ("de-mo", "1.0", "1.0")
     assert recipe["release"]["tag"] == "{package}-v{version}-py{python}"
-    assert (len(recipe["python"]), recipe["validate"]["imports"]) == (3, ["de_mo"])
+    assert (len(recipe["python"]), recipe["validate"]["imports"]) == (3, ["de_mo", "de_mo_fast"])
     assert "torch" not in recipe
 
 
