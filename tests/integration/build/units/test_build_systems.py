@@ -7,8 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -130,18 +129,6 @@ int answer() { k<<<1, 1>>>(static_cast<float*>(nullptr)); return 42; }
 SYSTEMS_PYTHON = Path(f"/usr/bin/python{VERSION}")  # which everybody may run
 
 
-@contextmanager
-def keep_busy(processes: int) -> Iterator[None]:
-    """Let other work have most of the machine's time."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-
-
 def build_as(user: int, host: Path, home: Path, files: dict[str, str]) -> str:
     """Build the project in a user's home, with an empty cache; return the wheel's digest."""
     committed(write(home / "demo", files))
@@ -170,5 +157,8 @@ def test_another_user_in_another_folder_of_a_busy_machine_makes_the_same_bytes()
         folder.chmod(0o755)
         host = install(SYSTEMS_PYTHON, folder / "host", ROOT)
         own = build_as(os.geteuid(), host, folder / "own", files)
-        with keep_busy(2 * (os.cpu_count() or 1)):
+        with ExitStack() as others:  # that have most of the processors' time
+            for _ in range(2 * (os.cpu_count() or 1)):
+                process = others.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+                others.callback(process.kill)
             assert build_as(NOBODY, host, folder / "another/home", files) == own
